@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from ablations.core.decode import Matches, Mismatch, Within, decode
+from ablations.core.decode import Mismatch, decode
 from ablations.core.files import read_toml
 from ablations.core.plan import Flags
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError
 from ablations.request import Request
 from ablations.scoring import AT_CEILING, LEAD
-from ablations.studies import studies
 
 FILE = "questions.toml"
-Text = Annotated[str, Matches(r"[\s\S]*\S[\s\S]*", "not empty")]
-Name = Annotated[str, Matches("[a-z0-9_]+", "small letters, digits and '_'")]
-Finite = Annotated[float, Within(-1e300, 1e300)]
-Percent = Annotated[float, Within(0, 1000)]
 
 
 class Validation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,11 +32,11 @@ class Validation(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     seeds: int
-    floor: Finite
-    score: Finite
-    lead: Finite
-    ceiling: Percent
-    way: Percent | None = None
+    floor: float
+    score: float
+    lead: float
+    ceiling: float
+    way: float | None = None
     note: str = ""
 
 
@@ -59,9 +52,9 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
         score: of a run; default: the study's.
     """
 
-    name: Text
-    domain: Text
-    about: Text
+    name: str
+    domain: str
+    about: str
     validation: Validation | None = None
     runs: str = ""
     score: Literal["", "mean", "last"] = ""
@@ -87,9 +80,9 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             seeds, as all stored runs count.
     """
 
-    id: Name
-    study: Text
-    tasks: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    id: str
+    study: str
+    tasks: tuple[str, ...]
     run: dict[str, Any]
     variant: str = ""
     versus: str = ""
@@ -131,18 +124,18 @@ class Detail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         caution: a sentence that limits the advice.
     """
 
-    id: Name
-    topic: Text
-    label: Annotated[Text, Meta(max_length=60)]
-    question: Text
-    change: Text
-    sentence: Text
-    source: Text
-    published: Text
-    terms: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    comparison: Annotated[tuple[Comparison, ...], Meta(min_length=1)]
-    settings: tuple[Text, ...] = ()
-    link: Annotated[str, Matches(r"(https?://\S.*)?", "a web address")] = ""
+    id: str
+    topic: str
+    label: str
+    question: str
+    change: str
+    sentence: str
+    source: str
+    published: str
+    terms: tuple[str, ...]
+    comparison: tuple[Comparison, ...]
+    settings: tuple[str, ...] = ()
+    link: str = ""
     note: str = ""
     caution: str = ""
 
@@ -158,9 +151,9 @@ class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
         expected: the outcome in words.
     """
 
-    label: Annotated[Text, Meta(max_length=60)]
+    label: str
     kind: Literal["halves", "same", "bug", "placebos", "planted", "unused"]
-    expected: Text
+    expected: str
 
 
 class Entries(Struct, frozen=True, forbid_unknown_fields=True):
@@ -177,78 +170,10 @@ class Entries(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> Entries:
-    """Read a file of questions.
-
-    Raises:
-        UserError: the file is missing, or an entry is invalid or names something unknown.
-    """
-    content: dict[str, Any] = {}
+    """Read a file of questions. Raises UserError if it is missing or has an invalid key."""
     try:
-        content = read_toml(path)
-        file = decode(Entries, content)
+        return decode(Entries, read_toml(path))
     except FileNotFoundError:
         raise UserError(f"there are no published answers: '{path}' is missing") from None
     except Mismatch as error:
-        line = str(error)
-        if at := re.match(r"(\w+)\[(\d+)\][.:] ?", line):
-            entry = content[at[1]][int(at[2])]
-            name = entry.get("id", entry.get("name")) if isinstance(entry, dict) else entry
-            line = f"{at[1]} '{name}': {line[at.end() :]}"
-        raise UserError(f"'{path}': {line}") from None
-    entries: list[Comparison | Control] = [
-        *(comparison for detail in file.detail for comparison in detail.comparison),
-        *file.control,
-    ]
-    labelled: list[Detail | Control] = [*file.detail, *file.control]
-    names = [f"task '{task.name}'" for task in file.task]
-    names += [f"detail '{detail.id}'" for detail in file.detail]
-    names += [f"id '{entry.id}'" for entry in entries]
-    names += [f"label '{each.label}'" for each in labelled]
-    if twice := [name for name, used in Counter(names).items() if used > 1]:
-        raise UserError(f"'{path}' has the {twice[0]} twice")
-    for entry in entries:
-        try:
-            why = next(_faults(entry, file.tasks), "")
-        except UserError as error:  # of the selection
-            why = str(error)
-        if why:
-            raise UserError(f"'{path}': {type(entry).__name__.lower()} '{entry.id}': {why}")
-    return file
-
-
-def _faults(entry: Comparison | Control, tasks: Mapping[str, Task]) -> Iterator[str]:
-    if not entry.request().command().isprintable():
-        yield "run has a line break or a control character"
-    named = (entry.factor != "", entry.variant != "", entry.versus != "")
-    if isinstance(entry, Control):
-        is_pair = entry.kind in ("same", "bug")
-        if named != (False, is_pair or entry.kind == "halves", is_pair):
-            yield f"kind '{entry.kind}' needs another number of variants"
-    else:
-        if named not in ((True, False, False), (False, True, True)):
-            yield "needs either factor, or variant and versus"
-        if "tasks" in entry.run or "seeds" in entry.run:
-            yield "run must not select tasks or seeds: all stored runs count"
-    if entry.variant and entry.variant == entry.versus:
-        yield f"variant and versus are both '{entry.variant}'"
-    yield from _unknown(entry, tasks)
-    if len({tasks[name].domain for name in entry.tasks}) > 1:
-        yield "its tasks are of several domains"
-
-
-def _unknown(entry: Comparison | Control, tasks: Mapping[str, Task]) -> Iterator[str]:
-    yield from (str(unknown("task", name, tasks)) for name in entry.tasks if name not in tasks)
-    known = studies()  # without files of the user: reading questions must not execute code
-    if entry.study not in known:
-        if not (isinstance(entry, Control) and entry.kind in ("same", "bug")):
-            yield str(unknown("study", entry.study, known))
-        return  # the study of a control may be a plugin's
-    study, names = known[entry.study], {entry.variant, entry.versus}
-    varied = {name for name in names if name.partition("@")[0] in study.variants}
-    factors = {name for variant in study.variants.values() for name in variant.sets}
-    for kind, given, existing in (
-        ("profile", [entry.request().profile], study.profiles),
-        ("variant", names, {*study.variants, *varied}),
-        ("factor", entry.factor.split(", "), factors),
-    ):
-        yield from (str(unknown(kind, n, existing)) for n in given if n and n not in existing)
+        raise UserError(f"'{path}': {error}") from None

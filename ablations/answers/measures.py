@@ -256,24 +256,19 @@ class Contrast:
 
     def __init__(self, comparison: Comparison, design: Design) -> None:
         """Raise UserError if the study does not have the factor."""
-        self.design, self.factor, self.details, self.levels = design, comparison.factor, 1, ""
-        self.reverse, sides = comparison.reverse, [[comparison.versus], [comparison.variant]]
-        self.range_of = None if comparison.factor else comparison.range_of
-        self.baseline = sides[0]
-        self.sides = sides[::-1] if self.reverse else sides
-        if not comparison.factor:
-            return
-        fraction = design.factorial
-        if fraction is None or comparison.factor not in fraction.factors:
-            factors = fraction.factors if fraction else ()
-            raise unknown(f"factor of '{comparison.id}'", comparison.factor, factors)
-        levels = fraction.factors[comparison.factor]
-        self.levels, self.details = " against ".join(reversed(levels)), len(fraction.factors)
-        index = list(fraction.factors).index(comparison.factor)
-        sides = [
-            [name for name, chosen in fraction.variants.items() if chosen[index] == level]
-            for level in (0, 1)
-        ]
+        self.design, self.factor, self.reverse = design, comparison.factor, comparison.reverse
+        self.range_of = None if self.factor else comparison.range_of
+        self.baseline, self.index, self.details, self.levels = [comparison.versus], 0, 1, ""
+        sides = [self.baseline, [comparison.variant]]
+        if self.factor:
+            fraction = design.factorial
+            factors = fraction.factors if fraction else {}
+            if fraction is None or self.factor not in factors:
+                raise unknown(f"factor of '{comparison.id}'", self.factor, factors)
+            self.index, self.details = list(factors).index(self.factor), len(factors)
+            self.levels = " against ".join(reversed(factors[self.factor]))
+            variants = fraction.variants.items()
+            sides = [[n for n, chosen in variants if chosen[self.index] == i] for i in (0, 1)]
         self.sides = sides[::-1] if self.reverse else sides
 
     def array(
@@ -301,7 +296,7 @@ class Contrast:
         if self.factor and (fraction := self.design.factorial):
             y = self.array(tasks, list(fraction.variants), seeds, score)
             mains, _, residual = factorial.fraction_effects(y, fraction, level)
-            result = self._turned(mains[list(fraction.factors).index(self.factor)])
+            result = self._turned(mains[self.index])
             return result, result, not residual.lacks_fit
         unchanged, changed = (side[..., 0] for side in both)
         plain = stats.paired(changed, unchanged, level)

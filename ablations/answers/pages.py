@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import jinja2
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 from msgspec import structs
 
 from ablations import figures
@@ -62,12 +62,6 @@ _WORDS = {
     "inconclusive": "no detectable effect",
     "failed": "more failed runs",
 }
-
-
-class Markdown(str):
-    """Text that templates do not escape."""
-
-    __slots__ = ()
 
 
 def write(results: Path) -> list[Path]:
@@ -207,23 +201,19 @@ def _drawn(answers: Answers, detail: Detail) -> pd.DataFrame:
 # Pages
 
 
-def _template(name: str) -> jinja2.Template:
+def _render(template: str, **values: Any) -> str:
+    """Fill a template. Values are escaped for Markdown, except `Markup`."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
-        finalize=lambda value: value if isinstance(value, Markdown) else markdown_text(str(value)),
+        finalize=lambda value: value if isinstance(value, Markup) else markdown_text(str(value)),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["url"] = _url
     environment.globals |= {"percent": percent, "p_value": p_value, "LEAD": f"{LEAD:g}"}
-    environment.globals["SCORES"] = _SCORES
-    return environment.get_template(name)
-
-
-def _url(address: str) -> Markdown:
-    return Markdown(urllib.parse.quote(address, safe="%/:?#@!$&'*+,;=~-._"))
+    environment.globals |= {"SCORES": _SCORES, "listed": listed}
+    return environment.get_template(template).render(**values)
 
 
 def _page(answers: Answers, detail: Detail) -> str:
@@ -232,9 +222,8 @@ def _page(answers: Answers, detail: Detail) -> str:
         _part(rows[each.id], each, answers.effects, answers.designs.get(each.id))
         for each in detail.comparison
     ]
-    return _template("detail.md.j2").render(
-        detail=detail, sentence=sentence(answers, detail), parts=parts
-    )
+    said = sentence(answers, detail)
+    return _render("detail.md.j2", detail=detail, sentence=said, parts=parts)
 
 
 def _part(
@@ -253,7 +242,7 @@ def _part(
         ends = [f"{name}{end}" for name in columns for end in ("", "_low", "_high")]
         shown = frame[[name for name in ends if name in frame]]
         names = [name for name in columns if name in shown]
-        tables.append(Markdown(format_table(shown, "markdown", columns=names, caption=False)))
+        tables.append(Markup(format_table(shown, "markdown", columns=names, caption=False)))
     return {
         "row": row,
         "comparison": comparison,
@@ -263,7 +252,7 @@ def _part(
         "tables": tables,
         "settings": [] if design is None or comparison.factor else _changed(comparison, design),
         "curves": bool(comparison.variant and row["seeds"]),
-        "commands": Markdown("\n".join(_commands(row, comparison, design, tasks))),
+        "commands": Markup("\n".join(_commands(row, comparison, design, tasks))),
     }
 
 
@@ -308,37 +297,28 @@ def _changed(comparison: Comparison, design: Design) -> list[tuple[str, str, str
 
 def _index(answers: Answers) -> str:
     runs, hours, processors = cost([*answers.designs.values()])
-    topics: dict[str, list[Detail]] = {}
-    for detail in answers.entries.detail:
-        topics.setdefault(detail.topic, []).append(detail)
-    frame = answers.frame
+    frame, entries = answers.frame, answers.entries
     tested = {*answers.effects.task[answers.effects.seeds > 0]}
-    within = (frame.share_low > -0.1) & (frame.share_high < 0.1)
-    counts = frame.verdict[frame.seeds > 0].value_counts().to_dict()
-    words = [f"{counts[name]} {name}" for name in VERDICTS if name in counts]
-    return _template("index.md.j2").render(
-        counts=counts,
-        words=[word for word in words if "inconclusive" not in word],
-        conclusive=sum(counts.values()) - counts.get("inconclusive", 0),
-        within=int(within.sum()),
-        untested=int((frame.seeds == 0).sum()),
-        failing=listed([task.name for task in answers.entries.task if not task.passes]),
-        waiting=listed(
-            [
-                task.name
-                for task in answers.entries.task
-                if task.passes and task.column not in tested
-            ]
-        ),
+    counts = frame.verdict[frame.seeds > 0].value_counts()
+    conclusive = counts.drop("inconclusive", errors="ignore")
+    topics = dict.fromkeys(detail.topic for detail in entries.detail)
+    return _render(
+        "index.md.j2",
+        entries=entries,
         comparisons=len(frame),
-        details=len(answers.entries.detail),
-        topics={topic: _list(answers, details) for topic, details in topics.items()},
+        words=[f"{conclusive[name]} {name}" for name in VERDICTS if name in conclusive],
+        conclusive=conclusive.sum(),
+        open=counts.get("inconclusive", 0),
+        within=((frame.share_low > -0.1) & (frame.share_high < 0.1)).sum(),
+        untested=(frame.seeds == 0).sum(),
+        failing=[task.name for task in entries.task if not task.passes],
+        waiting=[t.name for t in entries.task if t.passes and t.column not in tested],
+        topics={topic: _list(answers, topic) for topic in topics},
         runs=runs,
         hours=hours,
         processors=processors,
-        tasks=answers.entries.task,
         checks=answers.checks.to_dict("records"),
-        sensitive=listed(sorted(answers.sensitive)) or "none",
+        sensitive=sorted(answers.sensitive) or ["none"],
     )
 
 
@@ -346,10 +326,10 @@ def _domains(answers: Answers) -> list[str]:
     return list(dict.fromkeys(task.domain for task in answers.entries.task))
 
 
-def _list(answers: Answers, details: Sequence[Detail]) -> Markdown:
+def _list(answers: Answers, topic: str) -> Markup:
     """Return the table of a topic: per detail the libraries' values and an effect per domain."""
     rows = []
-    for detail in details:
+    for detail in (each for each in answers.entries.detail if each.topic == topic):
         study = studies().get(detail.comparison[0].study)
         found = {
             head: ", ".join(value_text(own[name]) for name in detail.settings if name in own)
@@ -371,4 +351,4 @@ def _list(answers: Answers, details: Sequence[Detail]) -> Markdown:
     domains = [name for name in _domains(answers) if name in frame]
     heads = ["detail", *(h for h in LIBRARIES.values() if h in frame), *domains, "use it?"]
     lines = [heads, [":--"] * len(heads), *frame[heads].to_numpy().tolist()]
-    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return Markup("\n".join(f"| {' | '.join(line)} |" for line in lines))
