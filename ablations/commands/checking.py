@@ -140,6 +140,6 @@ def _draw(folder: Path, baseline: Baseline, checks: Mapping[str, Check]) -> Path
     from ablations.figures import write
     from ablations.figures.checks import checks as draw
 
-    metrics = {where: group.metric for where, group in baseline.groups.items()}
+    metrics = sorted({group.metric for group in baseline.groups.values()})
     name = re.sub(r"[^\w.-]+", "_", f"{folder.name}_curves")
-    return write(draw(checks, metrics), folder / name)[-1]
+    return write(draw(checks, ", ".join(metrics)), folder / name)[-1]

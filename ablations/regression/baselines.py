@@ -25,21 +25,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from ablations import plugins
-from ablations.core.decode import Count, Json, Matches, as_json, decode, leaves
+from ablations.core.decode import Json, Matches, as_json, decode, leaves
 from ablations.core.files import Foreign, parse_object, read_bytes
 from ablations.core.plan import CellEntry, Flags
-from ablations.curve import diverged, logged
 from ablations.errors import UserError, count
 from ablations.names import require_name
-from ablations.records import (
-    Plan,
-    as_read,
-    read_plan,
-    read_record,
-    read_runs,
-    usable_record,
-    write_atomically,
-)
+from ablations.records import Plan, as_read, read_plan, read_record, usable_record, write_atomically
 from ablations.regression.curves import Curves, Run, require_scores
 from ablations.regression.design import FEWEST_OLD
 
@@ -77,7 +68,6 @@ class Described(TypedDict):
 
     metric: str
     higher_is_better: bool
-    seeds: Count
     failed: Mapping[Annotated[str, Matches("[0-9]{1,18}", "a seed")], str]
     about: Mapping[str, Json]
 
@@ -161,7 +151,7 @@ def updated(
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     version = Version(date=today, reason=reason or "first version")
     baseline = Baseline(name, groups, (*history, version), provenance or Origin(), tuple(requests))
-    data = _csv(baseline)
+    data = _csv(groups)
     described = {
         "format": FORMAT,
         "name": name,
@@ -193,33 +183,29 @@ def updated(
 def read(stem: Path, name: str) -> Baseline:
     """Return a baseline. Raises UserError if it is missing, damaged, or of another format."""
     path, data = _files(stem)
+    if not path.exists():
+        raise missing(stem, name)
     try:
         fields = parse_object(read_bytes(path))
         number = decode(int, fields.get("format"))
-        if number == FORMAT:
-            # Git may have converted the line endings.
-            text = read_bytes(data).decode().replace("\r\n", "\n").replace("\r", "\n")
-            if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
-                raise ValueError(f"'{data.name}' does not match the checksum in '{path.name}'")
-            described = decode(Description, fields)
-            return Baseline(
-                described["name"],
-                _groups(described["curves"], text),
-                tuple(described["history"]),
-                described["provenance"],
-                tuple(described["requests"]),
+        if number != FORMAT:
+            raise UserError(
+                f"the baseline '{name}' has format {number}, but this version reads format "
+                f"{FORMAT}: upgrade rl-ablations, or save the baseline again"
             )
+        # Git may have converted the line endings.
+        text = read_bytes(data).decode().replace("\r\n", "\n").replace("\r", "\n")
+        if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
+            raise ValueError(f"'{data.name}' does not match the checksum in '{path.name}'")
+        about = decode(Description, fields)
+        groups = _groups(about["curves"], text)
     except (ValueError, KeyError, OSError, Foreign) as why:
-        if not path.exists():
-            raise missing(stem, name) from None
         raise UserError(
             f"the baseline '{name}' is damaged: {why}: restore '{path}' and '{data.name}', or save "
             f"it again"
         ) from None
-    raise UserError(
-        f"the baseline '{name}' has format {number}, but this version reads format {FORMAT}: "
-        f"upgrade rl-ablations, or save the baseline again"
-    )
+    more = about["provenance"], tuple(about["requests"])
+    return Baseline(about["name"], groups, tuple(about["history"]), *more)
 
 
 def missing(stem: Path, name: str) -> UserError:
@@ -232,11 +218,11 @@ def missing(stem: Path, name: str) -> UserError:
     return UserError(f"no baseline '{name}' in '{folder}'{existing}")
 
 
-def _csv(baseline: Baseline) -> str:
+def _csv(groups: Mapping[str, Group]) -> str:
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(HEAD)
-    for name, group in baseline.groups.items():
+    for name, group in groups.items():
         for seed, run in group.curves.runs.items():
             for step, value in zip(run.steps.tolist(), run.values.tolist(), strict=True):
                 mark = int(step) if step.is_integer() else repr(step)
@@ -245,33 +231,21 @@ def _csv(baseline: Baseline) -> str:
 
 
 def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
-    rows = csv.reader(io.StringIO(text))
-    if next(rows, None) != HEAD:
-        raise ValueError(f"expected the columns {', '.join(HEAD)}")
-    points: dict[str, dict[int, dict[float, float]]] = {name: {} for name in described}
-    for name, seed, step, value in rows:
-        curve = points[name].setdefault(int(seed), {})
-        curve[_finite(step)] = _finite(value) if value else math.nan
-    groups = {}
-    for name, about in described.items():
-        runs = {
-            seed: Run(np.array(list(curve)), np.array(list(curve.values())))
-            for seed, curve in points[name].items()
-        }
-        if len(runs) != about["seeds"]:
-            raise ValueError(f"expected {about['seeds']} seeds, found {len(runs)}")
-        failed = {int(seed): reason for seed, reason in about["failed"].items()}
-        groups[name] = Group(
-            Curves(runs, failed), about["metric"], about["higher_is_better"], about["about"]
+    """Return the groups of a CSV file, whose checksum was right."""
+    points: dict[str, dict[int, list[tuple[float, float]]]] = {name: {} for name in described}
+    for name, seed, step, value in [*csv.reader(io.StringIO(text))][1:]:
+        point = float(step), float(value or "nan")
+        points[name].setdefault(int(seed), []).append(point)
+    return {
+        name: Group(
+            Curves(
+                {seed: Run(*np.array(rows).T) for seed, rows in points[name].items()},
+                {int(seed): reason for seed, reason in about["failed"].items()},
+            ),
+            *(about["metric"], about["higher_is_better"], about["about"]),
         )
-    return groups
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
+        for name, about in described.items()
+    }
 
 
 # Runs of a study
@@ -398,27 +372,19 @@ def _curves(results: Path, plan: Plan, name: str, cells: Sequence[CellEntry]) ->
 
     Raises UserError if a run failed for another reason than divergence.
     """
-    metric, runs, failed = plan.study.metric, dict[int, Run](), dict[int, str]()
-    for cell, record, columns in read_runs(results, replace(plan, cells=tuple(cells)), {metric}):
-        if record is None:
-            continue
-        if record.status == "failed":
-            if record.failure != "diverged":
-                raise UserError(f"{name}, seed {cell.seed}, failed: {record.reason}")
-            failed[cell.seed] = str(record.reason)
-            continue
-        if metric not in columns:
-            raise UserError(f"the records of {name} have no metric '{metric}'")
-        curve = logged(columns["step"], columns[metric])
-        if curve.status == "diverged":
-            failed[cell.seed] = diverged(metric, curve.end)
-        elif np.isinf(curve.values).any():
-            raise UserError(f"{name}: a curve is infinite")
-        else:
-            runs[cell.seed] = Run(np.asarray(curve.steps, np.float64), curve.values)
-    if not runs and not failed:
+    from ablations.runs import Runs  # delayed: a test that passes needs no pandas
+
+    runs = Runs.read(results, replace(plan, cells=tuple(cells)))
+    failed = runs.runs[runs.runs.status == "failed"]
+    for row in failed[~failed.diverged].itertuples():
+        raise UserError(f"{name}, seed {row.seed}, failed: {row.reason}")
+    found = runs.curves_of(cells[0].task, cells[0].variant)
+    curves = Curves(
+        {seed: Run(of.steps.astype(np.float64), of.values) for seed, of in found.items()},
+        dict(zip(failed.seed.tolist(), failed.reason, strict=True)),
+    )
+    if not len(curves):
         raise UserError(f"no runs of {name} in '{results}': train them, or leave out --records")
-    curves = Curves(runs, failed)
     require_scores(curves)
     return curves
 

@@ -18,7 +18,6 @@ from ablations.regression.curves import (
     Curves,
     Score,
     first_difference,
-    on_steps_of,
     require_same_steps,
     require_scores,
 )
@@ -245,7 +244,10 @@ class SequentialCheck:
         known = past[-1].trained if past else Curves({})
         trained = Curves({**known.runs, **runs.runs}, {**known.failed, **runs.failed})
         same = _identical(self.baseline, trained)
-        baseline, now = on_steps_of(self.baseline, trained)
+        baseline, now = self.baseline, trained
+        if now.runs and not np.array_equal(now.steps, baseline.steps):
+            require_same_steps(now, baseline)
+            now, baseline = (of.at(baseline.steps) for of in (now, baseline))
         require_scores(now, self.terms.scores)
         old, new = _signed_scores(baseline, now, self.terms)
         about = (self.design, self.terms, self.unit, baseline, now, trained)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ablations.errors import UserError
 from ablations.scoring import auc, final
@@ -97,22 +96,33 @@ def from_user(
         missing_ok: accept NaN as a point without a value (no episode ended).
         scores: functions that must give each curve a finite score.
     """
-    rows = _of_frame(data) if is_frame(data) else _of_array(data, steps, seeds)
-    if max((len(run.steps) for _, run in rows), default=0) < 2:
+    try:
+        seeds_of, marks, values = _columns(data) if is_frame(data) else _rows(data, steps, seeds)
+    except (TypeError, ValueError) as why:
+        raise UserError(
+            f"curves are an array [seeds, points], with a number in seeds= for each row and one in "
+            f"steps= for each point, or a data frame with the columns seed, step and value: {why}"
+        ) from None
+    if (seeds_of % 1 != 0).any():
+        raise UserError("seeds must be whole numbers")
+    if not (marks >= 0).all() or np.isinf(marks).any():
+        raise UserError("steps must not be negative, and finite")
+    bad = np.isinf(values) if missing_ok else ~np.isfinite(values)
+    for seed, step, value in zip(seeds_of[bad], marks[bad], values[bad], strict=True):
+        raise UserError(
+            f"the curve of seed {seed:.0f} is {value} at step {step:,.0f}: did its training "
+            f"diverge? If NaN only means that no episode ended, add missing_ok=True"
+        )
+    runs = {}
+    for seed in dict.fromkeys(seeds_of.tolist()):
+        own = np.flatnonzero(seeds_of == seed)
+        own = own[np.argsort(marks[own], kind="stable")]
+        runs[int(seed)] = Run(marks[own], values[own])
+        if (np.diff(marks[own]) == 0).any():
+            raise UserError(f"seed {seed:.0f} has two values at one step")
+    if max((len(run.steps) for run in runs.values()), default=0) < 2:
         raise UserError("curves need at least one seed and two points")
-    curves = Curves(dict(rows))
-    if len(curves) != len(rows):
-        raise UserError("a seed occurs twice: give each curve a seed of its own")
-    for seed, (marks, values) in rows:
-        if not (np.isfinite(marks).all() and marks[0] >= 0 and (np.diff(marks) > 0).all()):
-            raise UserError("steps must not be negative and must increase from point to point")
-        bad = np.isinf(values) if missing_ok else ~np.isfinite(values)
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise UserError(
-                f"the curve of seed {seed} is {values[first]} at step {marks[first]:,.0f}: did its "
-                f"training diverge? If NaN only means that no episode ended, add missing_ok=True"
-            )
+    curves = Curves(runs)
     require_scores(curves, scores)
     return curves
 
@@ -122,68 +132,28 @@ def is_frame(data: Data) -> bool:
     return hasattr(data, "columns")
 
 
-def _of_array(
+def _rows(
     data: Rows, steps: Rows | Sequence[float] | None, seeds: Sequence[int] | None
-) -> list[tuple[int, Run]]:
-    try:
-        values = [_numbers(row, "curves must be numbers, one per seed and point") for row in data]
-        lengths = [len(row) for row in values]
-    except TypeError:
-        raise UserError(
-            "curves are an array [seeds, points], one row per seed, or a data frame with columns "
-            "seed, step and value"
-        ) from None
-    if any(row.ndim != 1 for row in values):
-        raise UserError("curves must have the shape [seeds, points]")
-    names = _seeds(range(len(values)) if seeds is None else seeds)
-    if len(names) != len(values):
-        raise UserError(f"{len(values)} curves, but seeds= names {len(names)}")
-    given: Any = steps
-    if given is None or len(given) == 0 or np.ndim(given[0]) == 0:  # the same steps for all rows
-        if len(set(lengths)) > 1:
-            raise UserError("curves of unequal lengths: pass steps= with a row per seed")
-        given = [range(1, max(lengths, default=0) + 1) if given is None else given] * len(values)
-    marks = [_numbers(row, "steps must be numbers") for row in given]
-    if [row.shape for row in marks] != [row.shape for row in values]:
-        raise UserError("steps= needs one step per point of each curve")
-    return list(zip(names, map(Run, marks, values), strict=True))
+) -> list[Floats]:
+    """Return seed, step and value of each point of an array, whose rows may differ in length."""
+    values = [np.asarray(row, np.float64) for row in data]
+    given: Any = range(1, max(map(len, values), default=0) + 1) if steps is None else steps
+    marks = list(given) if len(given) and np.ndim(given[0]) else [given] * len(values)
+    names = range(len(values)) if seeds is None else seeds
+    parts = [np.zeros((3, 0))]
+    for seed, step, value in zip(names, marks, values, strict=True):
+        parts.append(np.array([np.full(len(value), float(seed)), step, value], np.float64))
+    return [*np.concatenate(parts, axis=1)]
 
 
-def _of_frame(data: Data) -> list[tuple[int, Run]]:
+def _columns(data: Data) -> list[Floats]:
+    """Return seed, step and value of each point of a data frame."""
     names = list(data.columns)
     others = [name for name in names if name not in ("seed", "step")]
     value = "value" if "value" in names else others[0] if len(others) == 1 else None
     if value is None or not {"seed", "step"} <= set(names) or len(set(names)) < len(names):
-        raise UserError(
-            f"a data frame of curves needs the columns seed, step and value, not "
-            f"{', '.join(map(str, names))}"
-        )
-    problem = "the columns seed, step and value must be numbers"
-    steps, values = (_numbers(data[name], problem) for name in ("step", value))
-    points: dict[int, list[int]] = {}
-    for point, seed in enumerate(_seeds(data["seed"])):
-        points.setdefault(seed, []).append(point)
-    runs = {}
-    for seed, rows in points.items():
-        ordered = np.array(rows)[np.argsort(steps[rows], kind="stable")]
-        if len(np.unique(steps[rows])) != len(rows):
-            raise UserError(f"seed {seed} has two values at one step")
-        runs[seed] = Run(steps[ordered], values[ordered])
-    return list(runs.items())
-
-
-def _numbers(given: ArrayLike, problem: str) -> Floats:
-    try:
-        return np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        raise UserError(problem) from None
-
-
-def _seeds(given: ArrayLike) -> list[int]:
-    seeds = _numbers(given, problem := "seeds must be whole numbers")
-    if not (seeds % 1 == 0).all():
-        raise UserError(problem)
-    return [int(seed) for seed in seeds]
+        raise ValueError(f"it has the columns {', '.join(map(str, names))}")
+    return [np.asarray(data[name], np.float64) for name in ("seed", "step", value)]
 
 
 def require_scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
@@ -211,7 +181,10 @@ def require_same_steps(now: Curves, baseline: Curves) -> None:
     if not now.runs or not baseline.runs:
         return
     ends = [curves.steps[-1] for curves in (now, baseline)]
-    points = [_median_points(curves) for curves in (now, baseline)]
+    points = [
+        max(1, int(np.median([np.sum(~np.isnan(run.values)) for run in curves.runs.values()])))
+        for curves in (now, baseline)
+    ]
     if abs(ends[0] - ends[1]) > max(ends[0] / points[0], ends[1] / points[1]):
         raise UserError(
             f"different steps: the baseline has {points[1]} points up to step {ends[1]:,.0f}, "
@@ -220,34 +193,18 @@ def require_same_steps(now: Curves, baseline: Curves) -> None:
         )
 
 
-def _median_points(curves: Curves) -> int:
-    return max(1, int(np.median([np.sum(~np.isnan(r.values)) for r in curves.runs.values()])))
-
-
-def on_steps_of(baseline: Curves, now: Curves) -> tuple[Curves, Curves]:
-    """Return both at the baseline's steps, so that their scores are comparable.
-
-    Raises UserError if one was trained longer.
-    """
-    require_same_steps(now, baseline)
-    steps = baseline.steps
-    if not now.runs or np.array_equal(now.steps, steps):
-        return baseline, now
-    return baseline.at(steps), now.at(steps)
-
-
 def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:
     """Return the seed and step of the first difference in bits, or None.
 
     Only seeds that both have are compared.
     """
-    steps = {}
-    for seed in now.seeds:
-        if seed in baseline.runs:
-            points = _points(now.runs[seed]) ^ _points(baseline.runs[seed])
-            steps[seed] = min((step for step, _ in points), default=math.inf)
-    first = min(steps, key=steps.__getitem__, default=None)
-    return None if first is None or steps[first] == math.inf else (first, steps[first])
+    steps = {
+        seed: min((step for step, _ in _points(run) ^ _points(baseline.runs[seed])), default=None)
+        for seed, run in now.runs.items()
+        if seed in baseline.runs
+    }
+    differing = {seed: step for seed, step in steps.items() if step is not None}
+    return min(differing.items(), key=lambda item: item[1], default=None)
 
 
 def _points(run: Run) -> set[tuple[float, float]]:

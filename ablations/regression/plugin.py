@@ -1,4 +1,4 @@
-"""The pytest plugin: options, ini keys, the fixture `learning_curve`.
+"""The pytest plugin: options and the fixture `learning_curve`.
 
     def test_sac_still_learns(learning_curve):
         learning_curve.check(curves)
@@ -17,24 +17,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ablations.regression import FOLDER, REPORTED
+from ablations.regression import REPORTED
 
 if TYPE_CHECKING:
     from ablations.regression.fixture import LearningCurve
 
 _names = pytest.StashKey[dict[str, str]]()  # path of a baseline -> the test that uses it
-INI = {
-    "dir": ("", f"folder of the baselines, from the root; default: {FOLDER}/ next to the test"),
-    "alpha": ("0.01", "false-alarm rate of a check, on average over baselines"),
-    "effect": ("0.15", "smallest loss worth detecting, as a share of the baseline's learned range"),
-    "seeds": ("32", "upper bound of the seeds that a check trains"),
-    "baseline_seeds": ("24", "number of seeds that an update trains"),
-    "fail_on": ("worse", "worse, or undecided to fail undecided checks too"),
-}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options and ini keys."""
+    """Add the options."""
     group = parser.getgroup("learning-curve", "learning curves")
     group.addoption(
         "--learning-curve-update",
@@ -50,8 +42,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="draw every check in this folder; default: only failed checks, in pytest's tmp_path",
     )
-    for name, (default, text) in INI.items():
-        parser.addini(f"learning_curve_{name}", text, default=default)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -276,8 +276,9 @@ ROW = [1.0, 2.0]
             lambda: check(BASELINE, from_user(array(range(8))[:, :18], steps=STEPS[:18])),
             "different steps: the baseline has 20 points up to step 10,000, these curves have 18",
         ),
-        (lambda: from_user([ROW], steps=[2, 1]), "must increase from point to point"),
-        (lambda: from_user([ROW] * 2, seeds=[1, 1]), "a seed occurs twice"),
+        (lambda: from_user([ROW], steps=[2, 2]), "seed 0 has two values at one step"),
+        (lambda: from_user([ROW] * 2, seeds=[1, 1]), "seed 1 has two values at one step"),
+        (lambda: from_user([ROW], seeds=[0, 1]), "with a number in seeds= for each row"),
         (
             lambda: sequential(BASELINE, lambda s: made(s[:1])),
             "called with the seeds 0, 1, 2, 3, but returned curves of 0",
@@ -306,7 +307,7 @@ def test_a_data_frame_is_as_good_as_an_array() -> None:
         np.testing.assert_array_equal(found.runs[seed].values, row)
     with pytest.raises(UserError, match="seed 11 has no final score: its curve has no value"):
         from_user(frame.iloc[:-3])
-    with pytest.raises(UserError, match="needs the columns seed, step and value"):
+    with pytest.raises(UserError, match="a data frame with the columns seed, step and value"):
         from_user(frame.rename(columns={"step": "steps"}))
     with pytest.raises(UserError, match="two values at one step"):
         from_user(pandas.concat([frame, frame.iloc[:1]]))

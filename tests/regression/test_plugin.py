@@ -51,7 +51,6 @@ def test_asked_for_more(learning_curve):
 def test_something_else():
     pass
 """
-INI = "[pytest]\npythonpath = .\n"
 UPDATE = ("--learning-curve-update", "--learning-curve-reason", "because")
 CURVES = "[train(seed) for seed in range(20)]"
 
@@ -61,7 +60,7 @@ class Project:
         self.folder = folder
         (folder / "tests").mkdir()
         self.write("trainer.py", TRAINER)
-        self.write("pytest.ini", INI)
+        self.write("pytest.ini", "[pytest]\npythonpath = .\n")
         self.test(TESTS)
 
     def write(self, path: str, text: str) -> None:
@@ -163,7 +162,6 @@ def test_an_update_needs_a_reason_and_says_what_changes(project: Project) -> Non
     assert "found equivalent 0.0 20" in said
     one = json.loads((project.folder / "tests/learning_curves/bandit.json").read_text())
     assert [version["reason"] for version in one["history"]] == ["first version", "because"]
-    assert one["provenance"]["versions"]["numpy"]
     assert "identical" in project.pytest()
 
 
@@ -184,7 +182,6 @@ BAD = {
     "few": ("[train(s + 50) for s in range(3)]", "too few seeds: 3 seeds against 20"),
     "nan": ("[train(s)[:-1] + [float('nan')] for s in range(8)]", "is nan at step 20"),
     "metric": (f"{EIGHT}, metric='loss'", "has another metric: 'return'"),
-    "fails": (f"{EIGHT}, fail_on='better'", "fail_on='better': expected 'worse' or 'undecided'"),
     "twice": (f"{EIGHT}, name='few'", "the name 'few' is used by tests/test_it.py::test_few"),
     "newer": (f"{EIGHT}, name='newer'", "has format 9"),
     "damaged": (f"{EIGHT}, name='damaged'", "is damaged"),
@@ -245,27 +242,3 @@ def test_the_name_is_the_tests_own_unless_it_is_given(tmp_path: Path) -> None:
     assert files == sorted(f"{n}.{suffix}" for n in names for suffix in ("csv", "json"))
     assert f"{names[0]}: stored 20 seeds" in said
     assert project.pytest().count("identical bit for bit") == 2
-    project.write("pytest.ini", f"{INI}learning_curve_dir = kept\n")
-    project.pytest(*UPDATE)
-    assert (tmp_path / f"kept/tests_{names[1]}.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "code", "says"),
-    [
-        ("effect", "0.3", 0, "terms 0.3 32 0.01"),
-        ("seeds", "6", 0, "terms 0.15 6 0.01"),
-        ("baseline_seeds", "9", 0, "stored 9 seeds"),
-        ("effect", "big", 1, "learning_curve_effect must be a number, not 'big'"),
-    ],
-)
-def test_defaults_are_set_in_the_ini(project: Project, key, value, code: int, says: str) -> None:
-    project.test(
-        "def test_it(learning_curve):\n"
-        "    found = learning_curve.check(\n"
-        "        lambda seeds: [train(seed + 99) for seed in seeds], name='bandit'\n    )\n"
-        "    print('terms', found.terms.effect, found.terms.most, found.terms.alpha)\n"
-    )
-    project.write("pytest.ini", f"{INI}learning_curve_{key} = {value}\n")
-    update = UPDATE if key == "baseline_seeds" else ()
-    assert says in project.pytest("-rP", *update, code=code)
