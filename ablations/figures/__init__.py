@@ -4,7 +4,6 @@
     draw(runs, kinds, width, ...)       all figures that a study has, by name
     curves(runs, width, levels=, each_seed=, smooth=)    learning curves
     forest(frame, label=, group=, value="share", margin=, width=, ...)   any effects with intervals
-    gate(verdict, width)                the stages of a gate
     write(figure, path, formats)        writes `<path>.svg` and `<path>.png`
 
 A width is in inches, or a name such as "icml-column". No title is drawn; a page shows
@@ -14,6 +13,7 @@ raises UserError if the study does not have such a figure.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -21,14 +21,14 @@ import numpy as np
 
 from ablations.errors import UserError, unknown
 from ablations.figures import forests, learning, scores
-from ablations.figures.forests import forest, gate
+from ablations.figures.forests import forest
 from ablations.figures.learning import curves
 from ablations.figures.style import FORMATS, TEXT, WIDTHS, Drawing, encoded, inches, write
 from ablations.runs import Runs
 from ablations.tables.effects import default_kind
 
 __all__ = ["FIGURES", "FORMATS", "TEXT", "WIDTHS", "Drawing"]
-__all__ += ["curves", "draw", "encoded", "forest", "gate", "write"]
+__all__ += ["curves", "draw", "encoded", "forest", "write"]
 
 FARTHEST = 1e300  # beyond it an axis has no ticks
 FIGURES: dict[str, Callable[..., Drawing]] = {
@@ -72,16 +72,10 @@ def draw(
             f"{runs.metric} reaches {largest:.3g}, which is too large for an axis: use `ablations "
             "table`"
         )
+    usual = {"shares": ("shares",), "effects": ("effects", "curves")}
+    default = usual.get(default_kind(runs.plan) if runs.plan else "", FIGURES)
     drawn = {}
-    for name in kinds or _by_default(runs):
-        try:
+    for name in kinds or default:
+        with contextlib.nullcontext() if kinds else contextlib.suppress(UserError):
             drawn[name] = FIGURES[name](runs, width, **(options if name == "curves" else {}))
-        except UserError:
-            if kinds:
-                raise
     return drawn
-
-
-def _by_default(runs: Runs) -> Collection[str]:
-    kind = default_kind(runs.plan) if runs.plan else ""
-    return {"shares": ("shares",), "effects": ("effects", "curves")}.get(kind, tuple(FIGURES))

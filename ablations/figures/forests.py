@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,9 @@ def forest(  # noqa: PLR0913 - keywords
         shared: whether all groups share one axis.
     """
     total, scale = style.inches(width), 100.0 if percent else 1.0
-    rows = _rows(frame, label, group, value, scale, total, signed=center == 0)
+    rows = _rows(frame, label, group, value, scale, total)
+    texts = [_value_text(row, signed=center == 0, room=0.33 * total) for row in rows.itertuples()]
+    rows = rows.assign(text=texts)
     parts = [rows] if shared else [part for _, part in rows.groupby("group", sort=False)]
     placed = [_placed(part.reset_index(drop=True), total) for part in parts]
     present = set(rows.verdict)
@@ -159,38 +160,6 @@ def shares(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     )
 
 
-def gate(verdict: Mapping[str, Any], width: float | str = style.COLUMN) -> Drawing:
-    """Draw the difference after each stage of a gate with its interval, and the margin.
-
-    Args:
-        verdict: the content of the gate's JSON file.
-        width: in inches, or a name such as "icml-column".
-    """
-    stages = pd.DataFrame(verdict["stages"]).dropna(subset="difference")
-    stages = stages.rename(columns={"low": "difference_low", "high": "difference_high"})
-    before = [""] * (len(stages) - 1)
-    differences = [x for x in verdict["differences"] if x is not None]
-    change, baseline = verdict["change"], verdict["baseline"]
-    figure = forest(
-        stages.assign(
-            label="after " + stages.seeds.astype(str) + " seeds",
-            verdict=[*before, verdict["verdict"]],
-            dots=[*([] for _ in before), differences],
-        ),
-        value="difference",
-        margin=verdict["margin"],
-        width=width,
-        percent=False,
-        axis=f"{change} minus {baseline}, {style.metric_label(verdict['metric'])}",
-    )
-    return figure.about(
-        f"{change} against {baseline}: {verdict['outcome']}",
-        f"Simultaneous intervals of all stages; each end is wrong with a probability of at most "
-        f"{100 * verdict['rate']:g}%. Dots: pairs of runs. Shaded: the margin, "
-        f"{verdict['margin_of']}.",
-    )
-
-
 # Data
 
 
@@ -236,34 +205,21 @@ def _seeds(runs: Runs, task: str, variant: str, baseline: str, *, ranged: bool) 
 
 
 def _rows(
-    frame: pd.DataFrame,
-    label: str,
-    group: str | None,
-    value: str,
-    scale: float,
-    width: float,
-    *,
-    signed: bool,
+    frame: pd.DataFrame, label: str, group: str | None, value: str, scale: float, width: float
 ) -> pd.DataFrame:
+    """Return the rows of a forest: group, name, value, low, high, verdict, note, dots."""
+    frame = frame.reset_index(drop=True)
     headed = group is not None and frame[group].nunique() > 1
-    texts = [style.wrapped(name, max(0.33 * width, 0.52 * width - 0.62)) for name in frame[label]]
-    shown = len(frame) <= ROWS_WITH_DOTS and "dots" in frame
-    rows = pd.DataFrame(
-        {
-            "group": list(frame[group]) if headed else "",
-            "name": [x.replace("\n", "\n\N{EN SPACE}") for x in texts] if headed else texts,
-            **{
-                name: scale * frame[f"{value}{end}"].to_numpy(float)
-                for name, end in (("value", ""), ("low", "_low"), ("high", "_high"))
-            },
-            "verdict": list(frame.get("verdict", [""] * len(frame))),
-            "note": list(frame.get("note", [""] * len(frame))),
-            "dots": [scale * np.asarray(x, float) for x in frame.dots] if shown else None,
-        }
-    )
-    if headed:
-        rows["name"] = "\N{EN SPACE}" + rows.name
-    rows["text"] = [_value_text(row, signed=signed, room=0.33 * width) for row in rows.itertuples()]
+    indent, room = "\N{EN SPACE}" * headed, max(0.33 * width, 0.52 * width - 0.62)
+    names = [style.wrapped(name, room).replace("\n", f"\n{indent}") for name in frame[label]]
+    rows = pd.DataFrame({"group": frame[group] if headed else "", "name": names})
+    rows["name"] = indent + rows.name
+    for name, end in (("value", ""), ("low", "_low"), ("high", "_high")):
+        rows[name] = scale * frame[f"{value}{end}"].astype(float)
+    for name in ("verdict", "note"):
+        rows[name] = frame.get(name, "")
+    dotted = len(frame) <= ROWS_WITH_DOTS and "dots" in frame
+    rows["dots"] = [scale * np.asarray(x, float) for x in frame.dots] if dotted else None
     return rows
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
@@ -24,7 +23,6 @@ from ablations.tables.kinds import logged, study_of
 
 FEW = 6  # with fewer seeds, each has a line instead of a band
 MOST_LINES = len(style.COLORS)  # in a panel, besides the baseline's line
-MANY = 40  # with more variants, each is a faint line
 MOST_POINTS = 200  # of a line
 # Metrics of the trainers that show problems of training.
 DIAGNOSTICS = (
@@ -68,8 +66,7 @@ def curves(
 
     A line is the mean over seeds, with Student's 95% interval as a band. With fewer than `FEW`
     seeds, each seed has a thin line instead of a band. Variants with different baselines, or more
-    variants than colours, are split over several rows of panels. With more than `MANY` variants,
-    each is a thin line.
+    variants than colours, are split over several rows of panels.
 
     Args:
         runs: of a study.
@@ -81,9 +78,8 @@ def curves(
             then the score "final".
     """
     groups = groups_of(runs)
-    many = f"{len(runs.variants) - 1} other variants" if len(runs.variants) > MANY else ""
-    looks = style.looks_of([[groups[0][0], many]] if many else groups)
-    keys = [keys_of(runs, group, looks) for group in ([list(looks)] if many else groups)]
+    looks = style.looks_of(groups)
+    keys = [keys_of(runs, group, looks) for group in groups]
     marks = {task: dict(values) for task, values in (levels or {}).items()}
     for task, policies in runs.untrained.items():
         untrained = {f"untrained ({name})": float(np.mean(x)) for name, x in policies.items()}
@@ -92,29 +88,20 @@ def curves(
     marked = dict.fromkeys(name for values in marks.values() for name in values)
     lines = dict(zip(marked, dashed, strict=False))
     keys[0] += [style.line_key(name, Look(*look), 0.8) for name, look in lines.items()]
-    figure, grids = style.panels(
-        [
-            Group(runs.tasks, entries, step_unit(runs), style.metric_label(runs.metric))
-            for entries in keys
-        ],
-        width,
-        1.25,
-    )
-    for group, axes in zip(groups, grids, strict=bool(not many)):
+    labels = step_unit(runs), style.metric_label(runs.metric)
+    panels = [Group(runs.tasks, entries, *labels) for entries in keys]
+    figure, grids = style.panels(panels, width, 1.25)
+    for group, axes in zip(groups, grids, strict=True):
         for ax, task in zip(axes, runs.tasks, strict=True):
             for name, value in marks.get(task, {}).items():
                 color, dashes = lines[name]
                 ax.axhline(value, color=color, dashes=dashes, linewidth=0.8, zorder=1)
-            data = _points(runs, task, runs.variants if many else group, runs.metric, smooth=smooth)
-            if many:  # draw each variant like a seed
-                means = data.groupby(["variant", "step"], sort=False).value.mean().reset_index()
-                own = means.variant == group[0]
-                data = means.assign(seed=means.variant, variant=np.where(own, group[0], many))
-            draw_lines(ax, data, looks, each_seed=each_seed or bool(many))
+            data = _points(runs, task, group, runs.metric, smooth=smooth)
+            draw_lines(ax, data, looks, each_seed=each_seed)
             style.steps_axis(ax)
     seeds = runs.runs.seed.nunique()
-    thin = "thin: each " + ("variant" if many else "seed")
-    shown = thin if each_seed or seeds < FEW or many else "with its pointwise 95% interval"
+    thin = each_seed or seeds < FEW
+    shown = "thin: each seed" if thin else "with its pointwise 95% interval"
     return figure.about(
         "Learning curves",
         "Mean"
@@ -243,22 +230,6 @@ def student_interval(values: Any) -> tuple[float, float]:
     return estimate.low, estimate.high
 
 
-def averages(data: pd.DataFrame) -> pd.DataFrame:
-    """Return averages over seeds with intervals: variant, step, value, low and high.
-
-    `data` has the columns variant, seed, step and value.
-    """
-    groups = data.groupby(["variant", "step"], sort=False).value
-    table = groups.agg(["mean", "sem", "count"])
-    factors = {n: stats.student(n - 1, stats.LEVEL) for n in set(table["count"]) if n > 1}
-    reach = table["count"].map(factors) * table["sem"]
-    ends = np.column_stack([table["mean"], table["mean"] - reach, table["mean"] + reach])
-    keys = groups.ngroup().drop_duplicates().index
-    return data.loc[keys, ["variant", "step"]].assign(
-        **dict(zip(("value", "low", "high"), ends.T, strict=True))
-    )
-
-
 def draw_lines(
     ax: Axes,
     data: pd.DataFrame,
@@ -271,30 +242,21 @@ def draw_lines(
 
     `data` has the columns variant, seed, step and value.
     """
-    if data.empty:
-        return
-    data = data.reset_index(drop=True)  # seaborn needs one label per row
     few = data.groupby("variant").seed.nunique().max() < FEW
-    means = averages(data)
-    common: dict[str, Any] = {
-        "x": "step",
-        "y": "value",
-        "hue": "variant",
-        "legend": False,
-        "ax": ax,
-    }
-    common |= {"palette": {v: looks[v].color for v in means.variant.unique()}, "estimator": None}
-    if each_seed or (few and band):
-        sns.lineplot(data, units="seed", linewidth=0.4, alpha=0.3, zorder=1, **common)
-    elif band:
-        for variant, rows in means.groupby("variant", sort=False):
-            color = looks[str(variant)].color
-            ax.fill_between(rows.step, rows.low, rows.high, color=color, alpha=0.14, linewidth=0)
-    dashes = {v: looks[v].dashes for v in means.variant.unique()}
-    sns.lineplot(means, style="variant", dashes=dashes, zorder=3, **common)
-    for line in ax.get_lines():  # much faster than seaborn's `size`
-        if line.get_zorder() == 3 and line.get_color() == style.INK:
-            line.set_linewidth(1.7)
+    table = data.groupby(["variant", "step"]).value.agg(["mean", "sem", "count"])
+    factors = {n: stats.student(n - 1, stats.LEVEL) for n in set(table["count"]) if n > 1}
+    table["reach"] = table["count"].map(factors) * table["sem"]
+    for variant, points in data.groupby("variant", sort=False):
+        color, dashes = looks[str(variant)]
+        mean, reach = (table.loc[variant, name] for name in ("mean", "reach"))
+        if each_seed or (few and band):
+            for _, run in points.groupby("seed", sort=False):
+                ax.plot(run.step, run.value, color=color, linewidth=0.4, alpha=0.3, zorder=1)
+        elif band:
+            low, high = mean - reach, mean + reach
+            ax.fill_between(mean.index, low, high, color=color, alpha=0.14, linewidth=0)
+        width = 1.7 if color == style.INK else None
+        ax.plot(mean, color=color, dashes=dashes or (None, None), linewidth=width, zorder=3)
 
 
 def keys_of(runs: Runs, variants: Sequence[str], looks: Mapping[str, Look]) -> list[Artist]:

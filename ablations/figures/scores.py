@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,12 +87,10 @@ def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     for group, (ax,) in zip(groups, grids, strict=True):
         for variant in group:
             color, dashes = looks[variant]
-            _, below, above = stats.profile(scores[variant], thresholds)
+            share, below, above = stats.profile(scores[variant], thresholds)
             ax.fill_between(thresholds, below, above, color=color, alpha=0.13, linewidth=0)
-            sns.ecdfplot(
-                x=np.concatenate(scores[variant]), complementary=True, color=color, ax=ax,
-                linestyle=(0, dashes) if dashes else "-", linewidth=1.3,
-            )  # fmt: skip
+            dashes = dashes or (None, None)
+            ax.step(thresholds, share, where="post", color=color, dashes=dashes, linewidth=1.3)
         ax.axvline(1, color=style.QUIET, linewidth=0.6, linestyle=(0, (3, 2)), zorder=1)
         ax.set(ylim=(0, 1.02), xlim=(low, high))
         ax.set_yticks((0, 0.25, 0.5, 0.75, 1))
@@ -121,9 +119,8 @@ def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the mean score at each value of a hyperparameter, with Student's 95% interval.
 
     Panels: one per hyperparameter and task, and one over all tasks if all variants have the same
-    baseline; variants with other settings of the task have their own panels. Lines: one per
-    combination of the other settings; with at most 4 lines, each run has a dot. The margin around
-    the baseline's mean is shaded.
+    baseline. Lines: one per combination of the other settings; with at most 4 lines, each run has a
+    dot. The margin around the baseline's mean is shaded.
     """
     along = _along(runs)
     if along.empty:
@@ -134,22 +131,19 @@ def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     for name, rows in along.groupby("name", sort=False):
         pooled = rows.source.nunique() == 1 and len(runs.normalised(rows.variant.iloc[0])) > 1
         tasks = [*runs.tasks, ALL_TASKS] if pooled else runs.tasks
-        parts = [(task, own) for task in tasks for _, own in rows.groupby("where", sort=False)]
-        several = rows["where"].nunique() > 1
-        titles = [f"{task}, {own['where'].iloc[0]}" if several else task for task, own in parts]
         others = rows.line.unique()
         keys = [style.line_key(x or "no other change", Look(palette[x])) for x in others]
-        y = style.metric_label(runs.metric)
-        groups.append(Group(titles, keys if len(keys) > 1 else [], style.words(name), y))
-        shown.append(parts)
+        labels = style.words(name), style.metric_label(runs.metric)
+        groups.append(Group(tasks, keys if len(keys) > 1 else [], *labels))
+        shown.append([(task, rows) for task in tasks])
     texts = [[f"{x:g}" for x in values.unique()] for _, values in along.groupby("name").value]
     least = 0.5 + max(sum(style.text_width(x, 7) + 0.1 for x in values) for values in texts)
     figure, grids = style.panels(groups, width, 1.3, least=max(1.3, least))
     for axes, parts in zip(grids, shown, strict=True):
         for ax, (task, own) in zip(axes, parts, strict=True):
+            labels = ax.get_xlabel(), _SCORE if task == ALL_TASKS else ax.get_ylabel()
             _sensitivity(ax, runs, task, own, palette)
-            if task == ALL_TASKS:
-                figure.labels[ax]["ylabel"] = _SCORE
+            ax.set(xlabel=labels[0], ylabel=labels[1])  # seaborn writes its own
     return figure.about(
         "Sensitivity to a hyperparameter",
         "Mean score at each value, with its 95% interval. Dots: one seed each; dots far from all "
@@ -198,29 +192,20 @@ def _along(runs: Runs) -> pd.DataFrame:
     """Return a row per hyperparameter and variant, of variants that differ only in it.
 
     Columns: name of the hyperparameter, its value, the variant, source (the variant whose learned
-    range applies), line (its other settings) and where (its settings of the task).
+    range applies) and line (its other settings).
     """
     settings = settings_of(runs.plan) if runs.plan else {}
-    configs = [cell.config.get("task") for cell in runs.plan.cells] if runs.plan else []
-    of_task = {x for task in configs if isinstance(task, dict) for x in task.get("settings", ())}
-    names = {name for known in settings.values() for name in known}
-    differing = [
-        name for name in sorted(names) if len({str(x.get(name)) for x in settings.values()}) > 1
-    ]
-
-    def written(variant: str, chosen: Iterable[str]) -> str:
-        known = settings[variant]
-        return ", ".join(f"{x}={value_text(known[x])}" for x in chosen if x in known)
-
+    names = sorted({name for known in settings.values() for name in known})
+    differing = [n for n in names if len({str(x.get(n)) for x in settings.values()}) > 1]
     rows: list[tuple[Any, ...]] = []
-    of_task &= {*differing}
-    for name in (n for n in differing if n not in of_task):
+    for name in differing:
         values: dict[str, Any] = {v: set_[name] for v, set_ in settings.items() if name in set_}
         if all(isinstance(x, float) or type(x) is int for x in values.values()):
-            others = [n for n in differing if n != name and n not in of_task]
             for variant, value in values.items():
-                line, where = written(variant, others), written(variant, sorted(of_task))
-                rows.append((name, float(value), variant, runs.source(variant), line, where))
-    frame = pd.DataFrame(rows, columns=["name", "value", "variant", "source", "line", "where"])
-    frame = frame.drop_duplicates(["name", "where", "line", "value"])
-    return frame[frame.groupby(["name", "where", "line"]).value.transform("nunique") > 1]
+                known = settings[variant]
+                others = (n for n in differing if n != name and n in known)
+                line = ", ".join(f"{n}={value_text(known[n])}" for n in others)
+                rows.append((name, float(value), variant, runs.source(variant), line))
+    frame = pd.DataFrame(rows, columns=["name", "value", "variant", "source", "line"])
+    frame = frame.drop_duplicates(["name", "line", "value"])
+    return frame[frame.groupby(["name", "line"]).value.transform("nunique") > 1]

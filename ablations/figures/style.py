@@ -123,7 +123,7 @@ def _fonts() -> tuple[list[str], list[str]]:
     return ["sans-serif", *further], [next(n for n in _SANS if n in installed), *further]
 
 
-@functools.lru_cache(maxsize=8192)
+@functools.cache
 def text_width(text: str, size: float = SIZE, bold: bool = False) -> float:
     """Return the width in inches of the longest line of a text with a font of `size` points."""
     font = FontProperties(family=_fonts()[1], size=size, weight="bold" if bold else "normal")
@@ -143,15 +143,18 @@ def wrapped(text: object, room: float, size: float = SIZE, bold: bool = False) -
     A word is broken only if it is wider than that.
     """
     text = words(text)
-    broken = max(text_width(word, size, bold) for word in text.split(" ")) > room
-    most = lines = [text]
-    letters = len(text)
-    while letters > 1 and (
-        len(lines) == len(most) or max(text_width(line, size, bold) for line in most) > room
-    ):
-        most, letters = lines, letters - 1
-        lines = textwrap.wrap(text, letters, break_long_words=broken, break_on_hyphens=False)
-    return "\n".join(most)
+
+    def width(line: str) -> float:
+        return text_width(line, size, bold)
+
+    broken = max(map(width, text.split(" "))) > room
+    wraps = (
+        textwrap.wrap(text, letters, break_long_words=broken, break_on_hyphens=False)
+        for letters in range(1, len(text) + 1)
+    )
+    fitting = [lines for lines in wraps if max(map(width, lines)) <= room]
+    fewest = min(fitting, key=len, default=[text])
+    return "\n".join(fewest)
 
 
 def metric_label(metric: str) -> str:
@@ -194,13 +197,10 @@ class Drawing(Figure):
 
     title: str = ""
     caption: str = ""
-    labels: Mapping[Axes, dict[str, str]] = {}
 
     def about(self, title: str, caption: str) -> Drawing:
-        """Set title and caption, and replace seaborn's labels of axes."""
+        """Set title and caption."""
         self.title, self.caption = title, caption
-        for ax, labels in self.labels.items():
-            ax.set(**labels)
         return self
 
     def savefig(self, *arguments: Any, **options: Any) -> None:
@@ -305,7 +305,7 @@ def panels(
         lines = sum(max(map(count_lines, row)) for row in rows) + count_lines(label)
         heights.append(height * len(rows) + LINE * lines + 0.08)
     figure, parts = stacked(total, heights, [group.keys for group in groups])
-    labels, grids = {}, []
+    grids = []
     for part, texts, label, group in zip(parts, titles, below, groups, strict=True):
         shape = math.ceil(len(texts) / columns), columns
         axes = list(part.subplots(*shape, squeeze=False, sharey=share).flat)
@@ -313,14 +313,11 @@ def panels(
             ax.remove()
         for i, (ax, text) in enumerate(zip(axes, texts, strict=False)):
             ax.set_title(text)
-            labels[ax] = {
-                "xlabel": label if i + columns >= len(texts) else "",
-                "ylabel": wrapped(group.y, height - 0.1) if i % columns == 0 else "",
-            }
+            ax.set_xlabel(label if i + columns >= len(texts) else "")
+            ax.set_ylabel(wrapped(group.y, height - 0.1) if i % columns == 0 else "")
             ax.yaxis.set_major_locator(MaxNLocator(4))
             ax.xaxis.set_major_locator(MaxNLocator(3 if room < 2 else 5))
         grids.append(axes[: len(texts)])
-    figure.labels = labels
     return figure, grids
 
 

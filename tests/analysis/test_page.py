@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import re
 from pathlib import Path
 
 import pytest
@@ -147,11 +145,6 @@ def unfold(page) -> None:
     page.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
 
 
-def scheme(page, media: str, colours: str) -> None:
-    features = [{"name": "prefers-color-scheme", "value": colours}]
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-
-
 @pytest.fixture(scope="module")
 def browser(made):
     with opened() as driver:
@@ -177,7 +170,8 @@ def test_every_figure_is_shown_without_a_request_or_a_complaint(made, browser) -
 def test_axe_finds_nothing_serious(browser, colours: str) -> None:
     axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
     unfold(browser)
-    scheme(browser, "screen", colours)
+    features = [{"name": "prefers-color-scheme", "value": colours}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": features})
     # The page's own policy forbids eval, which a driver's injection does not need.
     browser.execute_script((Path(axe.__file__).parent / "axe.min.js").read_text())
     violations = browser.execute_async_script(
@@ -189,33 +183,6 @@ def test_axe_finds_nothing_serious(browser, colours: str) -> None:
         for each in violations
         if each["impact"] in ("serious", "critical")
     ] == []
-
-
-@BROWSER
-def test_print_is_dark_on_white_and_leaves_out_what_is_folded(browser) -> None:
-    colour = (
-        "const style = getComputedStyle(document.querySelector(arguments[0]));"
-        "return style.getPropertyValue(arguments[1])"
-    )
-    scheme(browser, "screen", "dark")
-    assert browser.execute_script(colour, "body", "background-color") == "rgb(19, 22, 26)"
-    for colours in ("dark", "light"):
-        scheme(browser, "print", colours)
-        white, black, worse = "rgb(255, 255, 255)", "rgb(0, 0, 0)", "rgb(163, 58, 0)"
-        assert browser.execute_script(colour, "body", "background-color") == white
-        assert browser.execute_script(colour, "body", "color") == black
-        assert browser.execute_script(colour, ".chip.worse", "color") == worse
-    scheme(browser, "", "light")
-    sheets = []
-    for unfolded in (False, True):
-        browser.execute_script(
-            "for (const each of document.querySelectorAll('.more')) each.open = arguments[0]",
-            unfolded,
-        )
-        printed = base64.b64decode(browser.print_page())
-        sheets.append(len(re.findall(rb"/Type\s*/Page[^s]", printed)))
-    assert sheets[0] <= 4 * 2, "two studies"
-    assert sheets[1] > sheets[0], "what the reader opens is printed"
 
 
 @BROWSER
