@@ -30,7 +30,7 @@ from scipy.special import stdtrit
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
-from ablations import gate
+from ablations.gate import question as gate
 from ablations.gate.early import chance_to_pass
 from ablations.gate.ledger import budget_level
 from ablations.scoring import final

@@ -16,16 +16,6 @@ from cyclopts import Parameter
 from ablations.engine.backends.command.study_file import line_of, timeout_of
 from ablations.engine.local import Processes
 from ablations.errors import UserError, printable
-from ablations.gate import (
-    FIRST_SEEDS,
-    FUTILITY,
-    MOST_SEEDS,
-    RATE,
-    Gate,
-    Margin,
-    Question,
-    compared_sides,
-)
 from ablations.gate.ledger import (
     CANDIDATES,
     FRESH,
@@ -38,7 +28,16 @@ from ablations.gate.ledger import (
     sound_terms,
 )
 from ablations.gate.noise import measure
-from ablations.gate.run import Execution, stages_table
+from ablations.gate.question import (
+    FIRST_SEEDS,
+    FUTILITY,
+    MOST_SEEDS,
+    RATE,
+    Margin,
+    Question,
+    compared_sides,
+)
+from ablations.gate.run import Execution, Gate, stages_table
 from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, Text, Whole
 from ablations.tables.formats import format_table
 
@@ -129,9 +128,6 @@ def gate(  # noqa: PLR0913 - each is a flag
         print(judged.stated(), flush=True)
     verdict = judged.run()
     path, described = judged.write(verdict)
-    from ablations import figures
-
-    drawn = figures.write(figures.gate(described), path.with_suffix("")) if verdict.stages else []
     if format == "json":
         print(path.read_text(), end="")
         return verdict.code
@@ -140,7 +136,7 @@ def gate(  # noqa: PLR0913 - each is a flag
         print()
         print(format_table(stages_table(verdict), "markdown"))
     elif not quiet:
-        print(path, *drawn[-1:], sep="\n")
+        print(path)
     return verdict.code
 
 
@@ -174,7 +170,7 @@ def _book(options: SimpleNamespace, path: Path) -> int:
     question = _question(options, margin=False)
     terms = _terms(options, question, known)
     booking = Booking(path, question, terms, options.results, _execution(options))
-    booked = booking.open() or booking.judge()
+    booked = booking.judge()
     if options.format == "json":
         print(json.dumps({"ledger": str(path), **booked}, indent=1, allow_nan=False))
     else:
@@ -187,7 +183,7 @@ def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -
     terms, line = known.opening.terms if known else None, question.line
     defaults = {**_TERMS, "candidates": CANDIDATES, "fresh": FRESH, "steps": None}
     asked = {name: getattr(options, name, None) for name in defaults}
-    asked |= {"margin": options.margin and question.margin.text, "depends": question.depends}
+    asked |= {"margin": options.margin, "depends": question.depends}
     asked = {name: value for name, value in asked.items() if value is not None}
     asked |= {name: getattr(line, name) for name in _OF_LINE}
     asked["run"] = shared_words(line.run, terms.run if terms else None)

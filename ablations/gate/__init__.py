@@ -20,14 +20,3 @@ Each end of these intervals is wrong with a probability of at most `rate` over a
     ledger.py     many candidates against the best so far, with one error budget
     noise.py      the spread over runs of one command
 """
-
-from ablations.gate.question import FIRST_SEEDS as FIRST_SEEDS
-from ablations.gate.question import FUTILITY as FUTILITY
-from ablations.gate.question import MOST_SEEDS as MOST_SEEDS
-from ablations.gate.question import RATE as RATE
-from ablations.gate.question import Judgement as Judgement
-from ablations.gate.question import Margin as Margin
-from ablations.gate.question import Question as Question
-from ablations.gate.question import compared_sides as compared_sides
-from ablations.gate.question import judged as judged
-from ablations.gate.run import Gate as Gate

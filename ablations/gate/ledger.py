@@ -203,14 +203,8 @@ class Ledger:
 
     def known(self, candidate: Version) -> Begun | None:
         """Return the candidate if it is the best, or began against the best; else None."""
-        return next(
-            (
-                begun
-                for begun in self.begun
-                if begun.candidate.same(candidate) and self.best in (begun.begin, begun.best)
-            ),
-            None,
-        )
+        same = (begun for begun in self.begun if begun.candidate.same(candidate))
+        return next((begun for begun in same if self.best in (begun.begin, begun.best)), None)
 
     def add(self, entry: Begun | Ended) -> None:
         """Add a line. Raises Mismatch for a candidate that never began."""
@@ -229,7 +223,7 @@ class Ledger:
             "line": f"gate: {ended.line}",
             "candidate": ended.end,
             "accepted": ended.accepted,
-            "rate": self.begun[ended.end - 1].rate,
+            "rate": self.begun[ended.end - 1].rate if ended.end else None,
             "found": to_builtins(ended.found),
             "fresh": to_builtins(ended.fresh),
             "best": self.best,
@@ -239,22 +233,19 @@ class Ledger:
 
     def table(self) -> pd.DataFrame:
         """Return a row per candidate: its rate, its verdict and its gains."""
-        rows = []
+        rows, nothing = [], (None,) * 4
         for number, begun in enumerate(self.begun, 1):
-            ended = self.ended.get(number)
-            word = ended.verdict if ended else "open"
-            found, gain = ended and ended.found, ended and ended.fresh
-            rows.append(
-                {
-                    "candidate": str(number),
-                    "change": begun.candidate.called,
-                    "against": str(begun.best or "the first"),
-                    "rate": f"{100 * begun.rate:.2f}%",
-                    "verdict": "accepted" if ended and ended.accepted else word,
-                    **dict(zip(_FOUND, astuple(found) if found else [None] * 4, strict=True)),
-                    **dict(zip(_FRESH, astuple(gain) if gain else [None] * 4, strict=True)),
-                }
-            )
+            ended = self.ended.get(number, Ended(number, "open", False, "", 3))
+            about = {
+                "candidate": str(number),
+                "change": begun.candidate.called,
+                "against": str(begun.best or "the first"),
+                "rate": f"{100 * begun.rate:.2f}%",
+                "verdict": "accepted" if ended.accepted else ended.verdict,
+            }
+            for names, of in ((_FOUND, ended.found), (_FRESH, ended.fresh)):
+                about |= dict(zip(names, astuple(of) if of else nothing, strict=True))
+            rows.append(about)
         frame, terms = pd.DataFrame(rows), self.opening.terms
         frame.attrs["study"] = "ledger"
         frame.attrs["caption"] = (
@@ -399,37 +390,22 @@ class Booking:
         here = self.code.here
         return self.code.files(), here, root_of(here) or here
 
-    def open(self) -> dict[str, Any] | None:
-        """Create the ledger if it does not exist, with the current files as its first best.
-
-        Returns it as JSON, or None if the current files are a candidate to judge. Raises UserError
-        if every run of it fails.
-        """
-        with locked(self.path):
-            if read_ledger(self.path) is not None:
-                return None
-            keep_copy(*self._files())
-            self._require_runs(self.now, self.how)
-            append(self.path, Opening(FORM, self.terms, self.now))
-        return {
-            "verdict": "booked",
-            "exit_code": 0,
-            "line": f"gate: {self.now.called} is recorded in {self.path} as the first best",
-            "candidate": 0,
-            "accepted": False,
-            "best": 0,
-            "candidates_left": self.terms.candidates,
-            "log": [],
-        }
-
     def judge(self) -> dict[str, Any]:
         """Judge the candidate and record it; return it as JSON (`Ledger.described`).
 
-        A candidate that was judged before trains nothing. Raises UserError.
+        The first call creates the ledger, with the current files as its first best. A candidate
+        that was judged before trains nothing. Raises UserError.
         """
         with locked(self.path):
             if (ledger := read_ledger(self.path)) is None:
-                raise UserError(f"'{self.path}' was deleted")
+                keep_copy(*self._files())
+                side = self._side(self.now, f"the first, {self.now.called}")
+                question = replace(self.question, name=self._name(0))
+                Gate(question, self.results, Sides(side, side), self.how).baseline_scores()
+                ledger = Ledger(Opening(FORM, self.terms, self.now))
+                append(self.path, ledger.opening)
+                line = f"{self.now.called} is recorded in {self.path} as the first best"
+                return ledger.described(Ended(0, "booked", False, line, 0))
             number = self._begun(ledger)
             if ended := ledger.ended.get(number):
                 return ledger.described(ended)
@@ -459,12 +435,8 @@ class Booking:
         """Return the candidate's number, after its line at the beginning was written."""
         if known := ledger.known(self.now):
             return known.begin
-        if not ledger.best:
-            if ledger.opening.best.same(self.now):
-                raise UserError("nothing to compare: these files and arguments are the first best")
-            # A first best that fails would waste a share of the budget.
-            quiet = replace(self.how, executor=replace(self.how.executor, quiet=True))
-            self._require_runs(ledger.opening.best, quiet)
+        if not ledger.best and ledger.opening.best.same(self.now):
+            raise UserError("nothing to compare: these files and arguments are the first best")
         number, terms = len(ledger.begun) + 1, self.terms
         better = sum(ended.verdict == "better" for ended in ledger.ended.values())
         rate = budget_level(terms.rate, terms.candidates, number, better)
@@ -485,11 +457,6 @@ class Booking:
         called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
         change = self._side(self.now, f"candidate {number}, {self.now.called}")
         return Gate(question, self.results, Sides(self._side(best, called), change), self.how)
-
-    def _require_runs(self, first: Version, how: Execution) -> None:
-        side = self._side(first, f"the first, {first.called}")
-        question = replace(self.question, name=self._name(0))
-        Gate(question, self.results, Sides(side, side), how).baseline_scores()
 
     def _name(self, number: int) -> str:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"

@@ -50,11 +50,6 @@ class Margin:
             )
         return cls(size / 100 if parts[2] else size, bool(parts[2]))
 
-    @property
-    def text(self) -> str:
-        """The margin as a user types it."""
-        return f"{100 * self.size:.12g}%" if self.share else f"{self.size:.12g}"
-
 
 @dataclass(frozen=True)
 class Question:

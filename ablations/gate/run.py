@@ -41,7 +41,7 @@ from ablations.studies import Profile, Study, Variant
 from ablations.trainers.command import CODE, CommandTrainer
 
 BASELINE, CHANGE = "baseline", "change"
-Values = Mapping[str, Mapping[int, float]]  # side -> seed -> score
+Values = Mapping[str, "pd.Series[float]"]  # side -> scores by seed
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Gate:
         if runs is None:
             return []
         self._require_values(runs)
-        return [*_values(runs)[BASELINE].values()]
+        return list(_values(runs)[BASELINE])
 
     def _with_seeds(self, seeds: int, change: int | None = None) -> Plan:
         change = seeds if change is None else change
@@ -284,7 +284,7 @@ class Gate:
         above = self.above[self.stages.index(stage)].level
         difference = self._difference(values, stage.level)
         difference = replace(difference, high=self._difference(values, above).high)
-        both = values[BASELINE].keys() & values[CHANGE].keys()
+        both = values[BASELINE].index.intersection(values[CHANGE].index)
         failed = {name: tuple(_failed(runs, name).seed.tolist()) for name in (BASELINE, CHANGE)}
         lost = self._lost(runs, stage.seeds)
         judgement = judged(
@@ -294,7 +294,7 @@ class Gate:
             last=last,
             better=self.question.better,
             identical=runs.where(runs.runs.seed.isin(both)).identical([TASK], CHANGE, BASELINE),
-            more_failures=lost.number or -len(values[CHANGE].keys() & {*failed[BASELINE]}),
+            more_failures=lost.number or -int(values[CHANGE].index.isin(failed[BASELINE]).sum()),
         )
         reason, chance, decided = lost.reason, None, lost.fails or judgement != Judgement()
         if lost.fails:
@@ -323,7 +323,7 @@ class Gate:
         )
 
     def _require_values(self, runs: Runs) -> None:
-        if not _values(runs)[BASELINE]:
+        if _values(runs)[BASELINE].empty:
             reason = next((text for text in _failed(runs, BASELINE).reason if text), "no value")
             raise UserError(
                 f"every run of the baseline failed: {reason} (`ablations status "
@@ -333,7 +333,7 @@ class Gate:
     def _lost(self, runs: Runs, seeds: int) -> Lost:
         """Return the failed runs of the change; `seeds` are planned for each side."""
         failed = _failed(runs, CHANGE)
-        failed = failed[failed.seed.isin(_values(runs)[BASELINE].keys())]
+        failed = failed[failed.seed.isin(_values(runs)[BASELINE].index)]
         if failed.empty:
             return Lost()
         number, first = len(failed), failed.iloc[0]
@@ -351,10 +351,9 @@ class Gate:
 
     def _scores(self, values: Values) -> tuple[list[float], list[float]]:
         ours, theirs = values[CHANGE], values[BASELINE]
-        if not self.paired:
-            return [*ours.values()], [*theirs.values()]
-        both = sorted(ours.keys() & theirs.keys())
-        return [ours[seed] for seed in both], [theirs[seed] for seed in both]
+        if self.paired:
+            ours, theirs = ours.align(theirs, join="inner")
+        return ours.tolist(), theirs.tolist()
 
     def _chance(self, values: Values, margin: float) -> float:
         """Return the probability that the last stage passes; 1 if it cannot be computed.
@@ -380,7 +379,7 @@ class Gate:
         if not math.isnan(learned):
             return size * learned, f"{percent} of what the baseline learned"
         first = _values(runs.below(self.stages.seeds[0]))[BASELINE]
-        mean = abs(float(np.mean([*first.values()] or [math.nan])))
+        mean = abs(float(first.mean()))
         if not 0 < mean < math.inf:
             raise UserError(
                 f"{percent} of what? The baseline's runs have no learned range, and their mean is "
@@ -435,10 +434,9 @@ def written(difference: float, low: float | None, high: float | None) -> str:
     return f"{difference:+.4g}" + ("" if low is None else f" [{low:+.4g}, {high:+.4g}]")
 
 
-def _values(runs: Runs) -> dict[str, dict[int, float]]:
-    scored = runs.runs[runs.runs.score.notna()].sort_values("seed")
-    sides = {name: scored[scored.variant == name] for name in (BASELINE, CHANGE)}
-    return {name: dict(zip(of.seed, of.score, strict=True)) for name, of in sides.items()}
+def _values(runs: Runs) -> Values:
+    scored = runs.runs.dropna(subset="score").sort_values("seed").set_index("seed")
+    return {name: scored.score[scored.variant == name] for name in (BASELINE, CHANGE)}
 
 
 def _failed(runs: Runs, variant: str) -> pd.DataFrame:
@@ -448,8 +446,8 @@ def _failed(runs: Runs, variant: str) -> pd.DataFrame:
 
 def _seedless(values: Values) -> bool:
     """Return whether all seeds of a side give the same number, other than 0 or 1, on both sides."""
-    sides = [list(side.values()) for side in values.values()]
-    return all(len(side) > 2 and len(set(side)) == 1 and not is_outcome(side) for side in sides)
+    sides = values.values()
+    return all(len(x) > 2 and x.nunique() == 1 and not is_outcome(x.tolist()) for x in sides)
 
 
 def _require_free(name: str, results: Path) -> None:

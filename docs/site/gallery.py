@@ -36,9 +36,8 @@ def draw(picture: str, command: str) -> None:
             for study in (command.split()[2], "trivial_policies"):
                 for file in (ROOT / "results" / "archive").glob(f"{study}-*"):
                     shutil.copy(file, folder / "results" / "archive")
-        for page in ("gate.md", "learning-curves.md"):
-            for script, content in SCRIPT.findall((DOCS / page).read_text()):
-                (folder / script).write_text(content)
+        for script, content in SCRIPT.findall((DOCS / "learning-curves.md").read_text()):
+            (folder / script).write_text(content)
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             command,

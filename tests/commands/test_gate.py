@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ablations import gate
 from ablations.cli import main
 from ablations.engine import local
+from ablations.gate import question as gate
 from ablations.gate.early import chance_to_pass
 from ablations.gate.noise import noise
 from ablations.gate.run import BASELINE, CHANGE, TASK
