@@ -52,7 +52,7 @@ ALLOWED = {
     | COMMON,
     "gate": {"engine", "trainers", "studies", "runs", "stats", *COMMON},
     # Figure and table of a check that fails.
-    "regression": {"curve", "figures", "scoring", "stats", "tables", *COMMON},
+    "regression": {"curve", "figures", "runs", "scoring", "stats", "tables", *COMMON},
     # Imported runs have their learned ranges stored.
     "io": {"core", "curve", "errors", "names", "parquet", "parameters", "private", "records"}
     | {"runs", "spreadsheets", "studies"},

@@ -52,7 +52,6 @@ _COLUMNS = (
     *(f"{half}_{name}" for half in ("first", "second") for name in _HALF),
     "dots",
 )
-_SIDES = ("factor", "variant", "versus")
 _SHARED = ("profile", "steps", "set", "vary", "base", "geometry")  # equal in plans of one design
 _NONE = {"tasks": "", "seeds": 0, "verdict": "", "note": "no runs"}
 Row = dict[str, Any]
@@ -156,9 +155,7 @@ class Design:
             return [as_json(flags).get(name) or None for name in _SHARED]
 
         first: Plan | None = None
-        tasks: dict[str, Any] = {}
-        variants: dict[str, Any] = {}
-        cells: dict[tuple[str, str, int], CellEntry] = {}
+        tasks, variants, cells = dict[str, Any](), dict[str, Any](), dict[Any, CellEntry]()
         for path in sorted(plans_folder(folder, request.study).glob("*.json")):
             with contextlib.suppress(UserError):  # a damaged plan, or one of another version
                 plan = read_plan(folder, request.study, path.stem)
@@ -171,24 +168,14 @@ class Design:
                         cells.setdefault(cell.place, cell)
         if first is None:
             return None
-        cells_of = (*cells.values(),)
-        plan = structs.replace(first, tasks=tasks, variants=variants, cells=cells_of)
+        merged = {"tasks": tasks, "variants": variants, "cells": (*cells.values(),)}
+        plan = structs.replace(first, **merged)
         return cls(Runs.read(folder, plan), plan)
 
     @cached_property
     def factorial(self) -> factorial.Design | None:
         """The factorial that the variants form."""
         return design_of(self.plan)
-
-    @cached_property
-    def _scores(self) -> dict[str, pd.DataFrame]:
-        return {}
-
-    def scores(self, name: str) -> pd.DataFrame:
-        """Return the scores of a name, in the form of `Runs.scores`."""
-        if name not in self._scores:
-            self._scores[name] = self.runs.on(score=name).scores
-        return self._scores[name]
 
     def score(self, task: Task) -> str:
         """Return the name of a task's score."""
@@ -203,7 +190,7 @@ class Design:
         """
         if not task.passes or task.validation is None:
             return None
-        table = self.scores(score or self.score(task))
+        table = _scores(self, score or self.score(task))
         scores = table.get((task.column, variant or self.plan.study.baseline))
         if variant is None or scores is None:
             return task.validation.score - task.validation.floor
@@ -224,7 +211,7 @@ class Design:
         """
         parts = []
         for task in tasks:
-            table = self.scores(score or self.score(task))
+            table = _scores(self, score or self.score(task))
             places = table.columns.get_indexer([(task.column, variant) for variant in variants])
             if -1 in places:
                 return np.zeros((len(tasks), 0, len(variants)))
@@ -233,6 +220,11 @@ class Design:
         rows = table[table.index.isin(seeds)].dropna().to_numpy()
         scores = rows.reshape(-1, len(tasks), len(variants)).transpose(1, 0, 2)
         return np.asarray(scores)
+
+
+@cache
+def _scores(design: Design, name: str) -> pd.DataFrame:
+    return design.runs.on(score=name).scores
 
 
 def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
@@ -329,7 +321,9 @@ def _answer(
     The mean uses tasks that passed validation and have two seeds, or one seed if none has two.
     """
     tasks = [tasks_of[name] for name in comparison.tasks]
-    row: Row = {name: getattr(comparison, name) for name in ("id", "study", *_SIDES)}
+    row: Row = {
+        name: getattr(comparison, name) for name in ("id", "study", "factor", "variant", "versus")
+    }
     row |= {name: getattr(detail, name) for name in ("label", "topic", "question", "change")}
     row |= {"detail": detail.id, "domain": tasks[0].domain, "terms": ", ".join(detail.terms)}
     if design is None:

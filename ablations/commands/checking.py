@@ -109,10 +109,9 @@ def _save(names: list[str], saved: list[str], results: Path, reason: str | None)
     (name,) = names
     found, results = plans(saved, results, {})
     baseline = curves.save(found, results, name, reason)
-    print(
-        f"{name}: {len(baseline.groups)} curves of {curves.fewest_seeds(baseline.groups)} "
-        f"seeds: {baseline.history[-1]['reason']}"
-    )
+    seeds = min(len(group.curves) for group in baseline.groups.values())
+    reason = baseline.history[-1]["reason"]
+    print(f"{name}: {len(baseline.groups)} curves of {seeds} seeds: {reason}")
     print(curves.stem_of(results, name).parent)
     return 0
 

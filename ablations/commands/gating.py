@@ -124,8 +124,6 @@ def gate(  # noqa: PLR0913 - each is a flag
     question = _question(options)
     sides = compared_sides(question, Path.cwd())
     judged = Gate(question, options.results, sides, _execution(options))
-    if not options.quiet:
-        print(judged.stated(), flush=True)
     verdict = judged.run()
     path, described = judged.write(verdict)
     if format == "json":

@@ -24,8 +24,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -320,19 +320,13 @@ def read_ledger(path: Path) -> Ledger | None:
     return ledger
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a ledger. Raises UserError if its folder is not writable."""
+def locked(path: Path) -> AbstractContextManager[Any]:
+    """Take the lock of a ledger, for `with`. Raises UserError if its folder is not writable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = file_lock(path.with_name(f".{path.name}.lock"))
-        lock.acquire()
+        return file_lock(path.with_name(f".{path.name}.lock")).acquire()
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def append(path: Path, entry: Opening | Begun | Ended) -> None:
@@ -410,7 +404,6 @@ class Booking:
             if ended := ledger.ended.get(number):
                 return ledger.described(ended)
             gate = self._gate(ledger, number)
-            self.how.say(gate.stated())
             verdict = gate.run()
             gate.write(verdict)
             ended = self._ended(number, verdict, gate) if verdict.final else None

@@ -237,6 +237,7 @@ class Gate:
 
     def run(self) -> Verdict:
         """Run stage after stage until one decides. Raises UserError."""
+        self.how.say(self.stated())
         verdict = Verdict(self.question.line.judged, self.stages.seeds, self.paired)
         if self.sides.same:
             outcome: Outcome = "fail" if self.question.better else "pass"

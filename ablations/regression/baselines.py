@@ -64,22 +64,22 @@ class Stored(Flags, total=False):
 
 
 class Described(TypedDict):
-    """A group of curves in the JSON file; other keys are not read."""
+    """The JSON file; other keys are not read."""
+
+    name: str
+    history: list[Version]
+    curves: Mapping[str, About]
+    requests: list[Stored]
+    provenance: Origin
+
+
+class About(TypedDict):
+    """A group of curves in the JSON file; see `Group`."""
 
     metric: str
     higher_is_better: bool
     failed: Mapping[Annotated[str, Matches("[0-9]{1,18}", "a seed")], str]
     about: Mapping[str, Json]
-
-
-class Description(TypedDict):
-    """The JSON file; other keys are not read."""
-
-    name: str
-    history: list[Version]
-    curves: Mapping[str, Described]
-    requests: list[Stored]
-    provenance: Origin
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,7 @@ def updated(
     requests: Sequence[Stored] = (),
 ) -> Baseline:
     """Write a baseline or a new version of it. Raises UserError if an update has no reason."""
-    reason = " ".join((reason or "").split())
-    history: tuple[Version, ...] = ()
+    reason, history = " ".join((reason or "").split()), tuple[Version, ...]()
     if exists(stem):
         if not reason:
             raise UserError(
@@ -149,25 +148,24 @@ def updated(
             )
         history = read(stem, name).history
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    version = Version(date=today, reason=reason or "first version")
-    baseline = Baseline(name, groups, (*history, version), provenance or Origin(), tuple(requests))
+    history = *history, Version(date=today, reason=reason or "first version")
     data = _csv(groups)
     described = {
         "format": FORMAT,
         "name": name,
-        "history": baseline.history,
+        "history": history,
         "curves": {
             name: {
                 "metric": group.metric,
                 "higher_is_better": group.higher_is_better,
                 "seeds": len(group.curves.seeds),
-                "failed": {str(seed): reason for seed, reason in group.curves.failed.items()},
+                "failed": {str(seed): why for seed, why in group.curves.failed.items()},
                 "about": group.about,
             }
             for name, group in groups.items()
         },
-        "requests": baseline.requests,
-        "provenance": baseline.provenance,
+        "requests": requests,
+        "provenance": provenance or {},
         "sha256": hashlib.sha256(data.encode()).hexdigest(),
     }
     text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -177,7 +175,7 @@ def updated(
             write_atomically(path, content)
     except OSError as error:
         raise UserError(f"cannot write the baseline '{stem}': {error.strerror}") from None
-    return baseline
+    return Baseline(name, groups, history, provenance or Origin(), tuple(requests))
 
 
 def read(stem: Path, name: str) -> Baseline:
@@ -197,7 +195,7 @@ def read(stem: Path, name: str) -> Baseline:
         text = read_bytes(data).decode().replace("\r\n", "\n").replace("\r", "\n")
         if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
             raise ValueError(f"'{data.name}' does not match the checksum in '{path.name}'")
-        about = decode(Description, fields)
+        about = decode(Described, fields)
         groups = _groups(about["curves"], text)
     except (ValueError, KeyError, OSError, Foreign) as why:
         raise UserError(
@@ -230,7 +228,7 @@ def _csv(groups: Mapping[str, Group]) -> str:
     return file.getvalue()
 
 
-def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
+def _groups(described: Mapping[str, About], text: str) -> dict[str, Group]:
     """Return the groups of a CSV file, whose checksum was right."""
     points: dict[str, dict[int, list[tuple[float, float]]]] = {name: {} for name in described}
     for name, seed, step, value in [*csv.reader(io.StringIO(text))][1:]:
@@ -266,25 +264,20 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
             if not curves.seeds:
                 raise UserError(f"every seed of {group} diverged: there is no curve to store")
             groups[group] = Group(curves, plan.study.metric, about=_configuration(cells))
-    if not groups:
-        raise UserError("the plan has no runs to store")
-    if (few := fewest_seeds(groups)) < FEWEST_OLD:
+    if (few := min((len(group.curves) for group in groups.values()), default=0)) < FEWEST_OLD:
         raise UserError(
             f"a baseline of {few} seeds is too small: at least {FEWEST_OLD} are needed, and 24 are "
             f"recommended (`ablations run ... --seeds 24`)"
         )
     first = read_record(results, plans[0].cells[0].hash)
-    requests = []
-    for plan in plans:
-        file = {"file": plan.study.file} if plan.study.file else {}
-        requests.append(decode(Stored, as_read({"study": plan.study.name, **file, **plan.request})))
+    requests = [
+        decode(
+            Stored, as_read({"study": of.name, **({"file": of.file} if of.file else {}), **asked})
+        )
+        for of, asked in ((plan.study, plan.request) for plan in plans)
+    ]
     provenance = decode(Origin, as_read(first.provenance)) if first else None
     return updated(stem_of(results, name), name, groups, reason, provenance, requests)
-
-
-def fewest_seeds(groups: Mapping[str, Group]) -> int:
-    """Return the number of seeds of the smallest group."""
-    return min(len(group.curves) for group in groups.values())
 
 
 def recorded(baseline: Baseline, records: Path) -> dict[str, Curves]:

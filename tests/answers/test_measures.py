@@ -258,28 +258,6 @@ def test_an_effect_of_a_fraction_is_the_difference_of_the_settings_means(tmp_pat
         row(tmp_path, scores, factor("sixth"), sets=sets)
 
 
-def test_collapsed_runs_of_a_fraction_count_on_both_sides(tmp_path: Path) -> None:
-    scores, sets = fractional(0.0)
-    task = structs.replace(WALKER, validation=structs.replace(PASSES, score=160.0))
-    made = answers(tmp_path, scores, factor("second"), tasks={"walker2d": task}, sets=sets)
-    below = {
-        level: sum(
-            score < 80
-            for name, of in sets.items()
-            if of["second"] == level
-            for score in scores["walker2d", name]
-        )
-        for level in ("off", "on")
-    }
-    (effect,) = made.effects.to_dict("records")
-    assert effect["collapsed_unchanged"] == f"{below['off']} of 24"
-    assert effect["collapsed_changed"] == f"{below['on']} of 24"
-    table = [[n, 24 - n] for n in below.values()]
-    expected = 5 * scipy_stats.fisher_exact(table).pvalue
-    assert below["on"] > below["off"]
-    assert effect["p_collapsed"] == pytest.approx(min(1.0, expected))
-
-
 # Many answers
 
 

@@ -183,8 +183,6 @@ BAD = {
     "nan": ("[train(s)[:-1] + [float('nan')] for s in range(8)]", "is nan at step 20"),
     "metric": (f"{EIGHT}, metric='loss'", "has another metric: 'return'"),
     "twice": (f"{EIGHT}, name='few'", "the name 'few' is used by tests/test_it.py::test_few"),
-    "newer": (f"{EIGHT}, name='newer'", "has format 9"),
-    "damaged": (f"{EIGHT}, name='damaged'", "is damaged"),
     "cli": (f"{EIGHT}, name='cli'", "is a baseline of `ablations check`"),
 }
 
@@ -192,8 +190,6 @@ BAD = {
 def test_bad_input_is_one_line(project: Project) -> None:
     folder = project.folder / "tests/learning_curves"
     whole = json.loads((folder / "bandit.json").read_text())
-    (folder / "newer.json").write_text(json.dumps(whole | {"format": 9}))
-    (folder / "damaged.json").write_text("{")
     empty = hashlib.sha256(b"curves,seed,step,value\n").hexdigest()
     (folder / "cli.json").write_text(json.dumps(whole | {"curves": {}, "sha256": empty}))
     (folder / "cli.csv").write_text("curves,seed,step,value\n")
