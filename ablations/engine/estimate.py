@@ -41,24 +41,16 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class OfProgram:
-    """The runs of one program. seconds: the training time of one worker."""
-
-    program: str
-    cells: tuple[Cell, ...]
-    speed: Speed
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Estimate:
     """The jobs that share some runs.
 
-    workers: processes of each job. lanes: parallel runs of each worker. seconds, megabytes: time
-    and memory of each job, with compilation.
+    programs: the runs of each program, with its speed. training: seconds of one worker, without
+    compilation. workers: processes of each job. lanes: parallel runs of each worker. seconds,
+    megabytes: time and memory of each job, with compilation.
     """
 
-    programs: tuple[OfProgram, ...] = ()
+    programs: tuple[tuple[Sequence[Cell], Speed], ...] = ()
+    training: float = 0.0
     jobs: int = 0
     workers: int = 0
     lanes: int = 1
@@ -74,12 +66,12 @@ class Estimate:
     @property
     def compile_seconds(self) -> float:
         """Return the longest compilation time of a program."""
-        return max((each.speed.compile_seconds for each in self.programs), default=0.0)
+        return max((speed.compile_seconds for _, speed in self.programs), default=0.0)
 
     @property
     def measured(self) -> bool:
         """Return whether all speeds come from records."""
-        return all(each.speed.measured for each in self.programs)
+        return all(speed.measured for _, speed in self.programs)
 
     @property
     def size(self) -> str:
@@ -89,17 +81,15 @@ class Estimate:
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each program and a line for the jobs."""
-        compiles = self.programs[0].cells[0].backend.compiles
-        for each in self.programs:
-            tasks = ", ".join(dict.fromkeys(cell.task for cell in each.cells))
-            how = "measured" if each.speed.measured else "assumed: no similar run has a record"
+        for cells, speed in self.programs:
+            cell, compiles = cells[0], cells[0].backend.compiles
+            tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
+            how = "measured" if speed.measured else "assumed: no similar run has a record"
+            title = f"{tasks} (program {cell.program})" if compiles else "commands"
+            pace = f"{duration((cell.steps or 1) / speed.rate)} per run"
             if compiles:
-                title = f"{tasks} (program {each.program})"
-                pace = f"{each.speed.rate:,.0f} steps/s per worker"
-            else:
-                title = "commands"
-                pace = f"{duration((each.cells[0].steps or 1) / each.speed.rate)} per run"
-            yield f"    {title}: {count(len(each.cells), 'run')}, {pace} ({how})"
+                pace = f"{speed.rate:,.0f} steps/s per worker"
+            yield f"    {title}: {count(len(cells), 'run')}, {pace} ({how})"
         compiled = f"{count(len(self.programs), 'program')} to compile, " if compiles else ""
         unit = "GPU-hours" if self.gpus else "core-hours"
         yield (
@@ -130,25 +120,23 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
         slowest = max((cell.steps or 1) / speeds[cell.program].rate for cell in cells)
         fitting = int(min(lanes, 60 * resources.minutes / slowest))
         lanes = even_lanes(max(1, fitting), resources.gpus)
-    programs: list[OfProgram] = []
-    batches, longest = 0, 0.0
+    batches, longest, training = 0, 0.0, 0.0
     for kind, mine in groups.items():
         speed = speeds[kind.program]
         batch_seconds, number = (mine[0].steps or 1) * lanes / speed.rate, -(-len(mine) // lanes)
-        programs.append(OfProgram(kind.program, tuple(mine), speed, number * batch_seconds))
         batches, longest = batches + number, max(longest, batch_seconds)
-    training = sum(each.seconds for each in programs)
+        training += number * batch_seconds
     compiling = max(speed.compile_seconds for speed in speeds.values())
     rounds = (60 * resources.minutes - compiling) * batches / training
     rounds = max(1, math.floor(min(rounds, batches)))
     jobs = min(math.ceil(batches / (rounds * workers)), resources.jobs)
     workers = min(workers, math.ceil(batches / jobs))
-    compiling *= math.ceil(len(programs) / (jobs * workers))
+    compiling *= math.ceil(len(groups) / (jobs * workers))
     trained = max(longest, math.ceil(batches / (jobs * workers)) * training / batches)
     megabytes = SUPERVISOR_MEGABYTES + math.ceil(workers * hungriest.megabytes * SPARE_MEMORY)
-    return Estimate(
-        tuple(programs), jobs, workers, lanes, compiling + trained, megabytes, resources.gpus
-    )
+    programs = tuple((mine, speeds[kind.program]) for kind, mine in groups.items())
+    seconds = compiling + trained
+    return Estimate(programs, training, jobs, workers, lanes, seconds, megabytes, resources.gpus)
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:

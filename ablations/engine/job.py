@@ -22,7 +22,6 @@ from ablations.core.record import (
     Failure,
     Named,
     Policies,
-    Provenance,
     RawConfiguration,
     steps_at,
     steps_of,
@@ -30,7 +29,7 @@ from ablations.core.record import (
 from ablations.engine.backends import Backend, backend_of
 from ablations.engine.claims import published
 from ablations.errors import UserError
-from ablations.records import Plan, Record, write_atomically
+from ablations.records import Plan, write_atomically
 from ablations.trainers import trainer
 
 
@@ -228,19 +227,6 @@ class Result:
     folder: Path | None = None
     files: Path | None = None
 
-    def record(self, cell: Cell, provenance: Provenance) -> Record:
-        """Return the record of a run with this result."""
-        return Record(
-            cell.hash,
-            cell.config,
-            "failed" if self.failure else "done",
-            self.failure,
-            self.reason,
-            self.failed_step,
-            provenance,
-            policies=self.policies,
-        )
-
 
 class TrainingFailed(Exception):
     """A failure of the run itself. stops: the other runs of the job would fail too."""
@@ -299,26 +285,15 @@ class JobSpec(Part, frozen=True):
         results = Path(self.results)
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
 
-    def stop(self, reason: str) -> None:
-        """Let workers start no other run. reason: a line for the user."""
-        write_atomically(self._stop, reason)
+    @property
+    def stop_file(self) -> Path:
+        """Return a file that workers share: if it exists, they start no other run."""
+        return Path(self.results) / "work" / "orders" / f"{self.run}.stopped"
 
     @property
     def stopped(self) -> str | None:
-        """Return why workers start no other run; None: they do."""
-        try:
-            reason = self._stop.read_text()
-        except FileNotFoundError:
-            return None
-        return reason if self.left else None
-
-    def close(self) -> None:
-        """Delete the stop file that workers share."""
-        self._stop.unlink(missing_ok=True)
-
-    @property
-    def _stop(self) -> Path:
-        return Path(self.results) / "work" / "orders" / f"{self.run}.stopped"
+        """Return why workers start no other run, a line for the user; None: they do."""
+        return self.stop_file.read_text() if self.stop_file.exists() and self.left else None
 
     def write(self, path: Path) -> Path:
         """Write JSON in which runs share their common fields; return the path."""

@@ -234,8 +234,7 @@ class Processes:
         estimated = sized(cells, Resources(self.workers or cores(), devices, self.lanes), known)
         if self.workers or devices or not backend.compiles:
             return estimated
-        training = sum(program.seconds for program in estimated.programs)
-        justified = min(cores(), math.ceil(training / SECONDS_PER_WORKER))
+        justified = min(cores(), math.ceil(estimated.training / SECONDS_PER_WORKER))
         return sized(cells, Resources(justified, 0, self.lanes), known)
 
     def carry_out(
@@ -291,7 +290,7 @@ class Processes:
             )
         finally:
             path.unlink(missing_ok=True)
-            job.close()
+            job.stop_file.unlink(missing_ok=True)
 
     def _print(self, line: str) -> None:
         if not self.quiet:
@@ -325,7 +324,7 @@ class ThisProcess(Processes):
                 raise UserError(reason)
         finally:
             worker.release()
-            job.close()
+            job.stop_file.unlink(missing_ok=True)
 
 
 def names_of(plans: Sequence[Plan]) -> str:

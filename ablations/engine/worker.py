@@ -39,7 +39,7 @@ from ablations.engine.job import (
 )
 from ablations.engine.machine import slurm_job
 from ablations.errors import UserError
-from ablations.records import write_record
+from ablations.records import Record, write_atomically, write_record
 
 MAX_TRIES = 3
 LOG_LINES = 12
@@ -179,7 +179,8 @@ class Worker:
         except TrainingFailed as failed:
             self._publish_failure(cells, held, failed.error, costs)
             if failed.stops:
-                self.job.stop(f"{cells[0].name}: {failed}; {self.backend.advice}")
+                reason = f"{cells[0].name}: {failed}; {self.backend.advice}"
+                write_atomically(self.job.stop_file, reason)
             return
         finally:
             self._training = False
@@ -219,9 +220,19 @@ class Worker:
 
     def _publish(self, cell: Cell, held: Claim, result: Result, about: Provenance) -> None:
         ran = self.backend.provenance(cell, self.job)
+        record = Record(
+            cell.hash,
+            cell.config,
+            "failed" if result.failure else "done",
+            result.failure,
+            result.reason,
+            result.failed_step,
+            {**self.job.provenance, **ran, **about},
+            policies=result.policies,
+        )
         first = write_record(
             self.results,
-            result.record(cell, {**self.job.provenance, **ran, **about}),
+            record,
             result.columns,
             result.folder,
             result.files,

@@ -55,5 +55,5 @@ def test_a_job_is_of_several_compositions() -> None:
         cluster = Cluster(gpus=gpus)
         known = speeds(Path("nowhere"), cells(), accelerator=gpus > 0)
         found = sized(cells(), cluster.resources, known)
-        assert [len({cell.variant for cell in each.cells}) for each in found.programs] == [2]
+        assert [len({cell.variant for cell in mine}) for mine, _ in found.programs] == [2]
         assert (found.jobs, found.lanes) == (1, lanes)

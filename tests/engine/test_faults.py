@@ -180,9 +180,6 @@ def test_a_heartbeat_that_cannot_be_written_stops_nothing(
     monkeypatch.setattr(claims, "write_atomically", stale)
     held.beat("training", 1, 10, 1.0, None, force=True)
     assert claims.read_heartbeat(tmp_path, "c0") is None
-
-
-def test_a_heartbeat_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     (claims.work_folder(tmp_path, "c0") / "heartbeat.json").mkdir(parents=True)
     assert claims.read_heartbeat(tmp_path, "c0") is None
 

@@ -141,14 +141,15 @@ def test_every_setting_that_jax_reads_of_the_shell_is_known(
 
 
 @pytest.mark.parametrize("accelerator", [False, True])
-def test_where_programs_run_and_are_kept_is_the_shell_s(
+def test_where_programs_run_and_the_users_flags_are_the_shell_s(
     accelerator: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
-    monkeypatch.setenv("JAX_PLATFORM_NAME", "gpu")
-    monkeypatch.setenv("JAX_CUDA_VISIBLE_DEVICES", "1")
-    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    monkeypatch.setattr(machine, "_portable", lambda: True)
+    given = {"JAX_PLATFORMS": "cuda,cpu", "JAX_PLATFORM_NAME": "gpu", "XLA_FLAGS": "--mine=1"}
+    for name, value in {**given, "JAX_CUDA_VISIBLE_DEVICES": "1", "JAX_ENABLE_X64": "1"}.items():
+        monkeypatch.setenv(name, value)
     found = machine.worker_environment(accelerator=accelerator)
+    assert found["XLA_FLAGS"] == ("--mine=1" if accelerator else f"{machine.PORTABLE} --mine=1")
     assert found["JAX_PLATFORMS"] == ("cuda,cpu" if accelerator else "cpu")
     assert ("JAX_PLATFORM_NAME" in found) == accelerator
     assert found["JAX_CUDA_VISIBLE_DEVICES"] == "1"
@@ -173,14 +174,6 @@ def test_jax_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     assert done.stderr == (
         "ablations: JAX cannot start with JAX_ENABLE_X64=maybe: unset this variable\n"
     )
-
-
-def test_flags_of_the_user_stand_behind_those_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_portable", lambda: True)
-    monkeypatch.setenv("XLA_FLAGS", "--mine=1")
-    on_a_cpu = machine.worker_environment(accelerator=False)
-    assert on_a_cpu["XLA_FLAGS"] == f"{machine.PORTABLE} --mine=1"
-    assert machine.worker_environment(accelerator=True)["XLA_FLAGS"] == "--mine=1"
 
 
 def test_arithmetic_names_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:

