@@ -61,18 +61,17 @@ def planned(studies: Iterable[str], results: Path, selection: Selection | Flags)
     studies = list(studies) or _that_ran(results)
     requests = _requests(studies, selection)
     plans = []
-    damaged: list[DamagedPlan] = []
     for request in requests:
         try:
             plan = _stored(request, results, selection)
         except DamagedPlan as why:
-            damaged.append(why)
-            continue
-        plans.append(_as_it_is_now(plan, request) if request.brought else plan)
+            if len(requests) == 1:
+                raise
+            set_aside(why)
+        else:
+            plans.append(_as_it_is_now(plan, request) if request.brought else plan)
     if not plans:
-        raise damaged[0]
-    for error in damaged:
-        set_aside(error)
+        raise UserError(f"no plan in '{results}' can be read")
     return plans
 
 
@@ -125,11 +124,7 @@ def _require_defined(results: Path, request: Request) -> None:
     plan = read_plan(results, study)
     if plan.imported:
         raise UserError(f"'{study}' was imported: omit the flags that select a part of it")
-    where = (
-        f"name its study file, which was '{file}'"
-        if (file := plan.study.file)
-        else ("give the --plugin that defines it")
-    )
+    where = f"name '{plan.study.file}'" if plan.study.file else "give the --plugin that defines it"
     raise UserError(
         f"'{study}' is not defined here, and has not run with these settings in '{results}': "
         f"{where}, or omit the selection to use its last run"

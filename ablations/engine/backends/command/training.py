@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -137,6 +138,7 @@ class Run:
         self._abandoned = False
         self._first = 0  # the step at which this process starts
         self._latest: tuple[int, float | None] = 0, None  # step and score in the log
+        self._reader = threading.Thread()
         self._next_read = 0.0
         self._resumed: list[int] = []
 
@@ -277,14 +279,15 @@ class Run:
 
     def _beat(self, claim: Claim) -> None:
         assert self._process is not None
-        if claim.due and time.monotonic() > self._next_read:
-            self._read_latest()
+        if claim.due and not self._reader.is_alive() and time.monotonic() > self._next_read:
+            self._reader = threading.Thread(target=self._read_latest, daemon=True)
+            self._reader.start()
         step, score = self._latest
         rate = (step - self._first) / self._process.seconds
         claim.beat("training", step, self.cell.steps, rate, score)
 
     def _read_latest(self) -> None:
-        """Read the end of the log."""
+        """Read the end of the log, in a thread because a log may be long."""
         started = time.monotonic()
         try:
             path = self._curve()
@@ -304,6 +307,8 @@ class Run:
 
     def _read(self) -> tuple[Result, int]:
         """Return the result of the run by its curve, which may have diverged, and its last step."""
+        if self._reader.is_alive():
+            self._reader.join()
         path, log, notes = self._log()
         line, last = self.line, int(log["step"][-1] or 0)
         if not self._resumed:
