@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,40 +40,19 @@ def synthetic(*_: Any) -> Any:
     return SimpleNamespace(run=lambda *_: [(Result(COLUMNS), {})], abandon=lambda: None)
 
 
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Takes the path of every entry of a folder that is listed, and of every file asked for."""
-    seen: list[str] = []
-
-    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-        def listing(path: Any = ".") -> Any:
-            if not isinstance(path, int):
-                seen.extend(f"{path}/{name}" for name in listdir(path))
-            return function(path)
-
-        return listing
-
-    listdir, stat = os.listdir, os.stat
-
-    def asked(path: Any, *rest: Any, **how: Any) -> os.stat_result:
-        seen.append(str(path))
-        return stat(path, *rest, **how)
-
-    monkeypatch.setattr(os, "listdir", counted(os.listdir))
-    monkeypatch.setattr(os, "scandir", counted(os.scandir))
-    monkeypatch.setattr(os, "stat", asked)
-    return seen
-
-
 def run(results: Path, of: Sequence[Cell], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BACKEND, "prepare", lambda *_: Prepared(synthetic))
     worker.Worker(JobSpec("r", str(results), tuple(of)), 0).run()
     assert all((cell_folder(results, cell.hash) / "record.json").exists() for cell in of)
 
 
-def test_a_worker_looks_at_as_many_files_for_a_cell_however_many_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[str]
+def test_a_worker_looks_as_often_for_a_cell_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looks: list[str] = []
+    for module, name in ((worker, "published"), (worker, "checkpoint_points"), (worker, "claim")):
+        look = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *of, look=look: looks.append("") or look(*of))
     each = []
     for count in (20, 160):
         looks.clear()
