@@ -73,6 +73,7 @@ class Watch:
     ):
         self.now = 0.0
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(progress, "LINE_SECONDS", 0)
         self.output = io.StringIO()
         self.cells, self.folder = (
             [cell_of(config_of("hopper", n)) for n in range(len(programs))],
@@ -80,7 +81,7 @@ class Watch:
         )
         given["programs"] = {cell.hash: programs[cell.seed] for cell in self.cells}
         console = Console(file=self.output, highlight=False)
-        self.bar = progress.Bar(self.cells, folder, console=console, line_seconds=0, **given)
+        self.bar = progress.Bar(self.cells, folder, console=console, **given)
 
     def line(self, seconds: float, phase: str, step: int, seed: int = 0) -> str:
         """What is printed after so many more seconds."""

@@ -55,7 +55,6 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 CODE = "code"  # in the private folder of a submission: a copy that its jobs run
 MAX_REQUEUES = 3
-LINE_SECONDS = 60.0
 GRACE_SECONDS = 600.0
 ASK_SECONDS = 10.0
 
@@ -285,7 +284,7 @@ class Job:
         job = structs.replace(job, workers=_workers(job))
         for line in job.backend.notices(shell=False):
             print(line, flush=True)
-        bar = Bar(job.cells, Path(job.results), line_seconds=LINE_SECONDS, workers=job.workers)
+        bar = Bar(job.cells, Path(job.results), workers=job.workers)
         before = _progress(job)
         with running(Path(job.results)):
             Workers(job, path, self.index * planned.workers).work(bar, caught.any)
