@@ -58,7 +58,7 @@ class Gap:
 
     start, end: the values of all settings that either reads; a setting that only one reads has the
     same value in both. names: the settings that both read and that differ. brought: a setting that
-    only one reads -> the names that cause it to be read. of_end: the settings that the end reads.
+    only one reads -> the first name that causes it. of_end: the settings that the end reads.
     defaults: the defaults of choices and hyperparameters.
     """
 
@@ -67,7 +67,7 @@ class Gap:
     start: Settings
     end: Settings
     names: tuple[str, ...]
-    brought: Mapping[str, tuple[str, ...]]
+    brought: Mapping[str, str | None]
     of_end: frozenset[str]
     defaults: Settings
     _composed: dict[Set, Configuration] = field(default_factory=dict, repr=False)
@@ -111,7 +111,7 @@ def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap
     a, b = map(settings_read, configs)
     names = tuple(name for name in a if name in b and a[name] != b[name])
     brought = {
-        name: _bringers(definition, configs[name in b], configs[name in a], name, names)
+        name: _bringer(definition, configs[name in b], configs[name in a], name, names)
         for name in (*a, *b)
         if (name in a) != (name in b)
     }
@@ -124,14 +124,14 @@ def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap
     return found
 
 
-def _bringers(
+def _bringer(
     definition: Composer,
     reader: Configuration,
     other: Configuration,
     name: str,
     names: Sequence[str],
-) -> tuple[str, ...]:
-    """Return the names whose values cause `reader` to read a setting that `other` does not."""
+) -> str | None:
+    """Return the first name whose value causes `reader` to read a setting, unlike `other`."""
 
     def reads(changed: str) -> bool:
         made, options = dict(reader["choices"]), dict(reader["structure"])
@@ -148,7 +148,7 @@ def _bringers(
             )
         )
 
-    return tuple(changed for changed in names if not reads(changed))
+    return next((changed for changed in names if not reads(changed)), None)
 
 
 def grouped(
@@ -371,7 +371,7 @@ def _described(
     """Return the study of an explanation, with its details."""
 
     def brings(setting: str) -> tuple[Settings, Settings]:
-        by_it = [name for name, by in found.brought.items() if by[:1] == (setting,)]
+        by_it = [name for name, by in found.brought.items() if by == setting]
         at_start = {name: found.start[name] for name in by_it if name not in found.of_end}
         return at_start, {name: found.start[name] for name in by_it if name in found.of_end}
 
