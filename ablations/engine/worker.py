@@ -148,6 +148,7 @@ class Worker:
 
     def _run_block(self, cells: list[Cell]) -> None:
         started = time.time()
+        self._batch = None  # free its memory first
         for cell in cells:
             print(f"began {cell.hash}", flush=True)
         held = list(self._claims)
