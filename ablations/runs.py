@@ -411,24 +411,20 @@ class Runs:
         metric = metric or self.metric
         if metric not in self.curves or (task, variant) not in self._points:
             return {}
-        points = self.curves.iloc[self._points[task, variant]]
-        seeds, steps = points.seed.to_numpy(), points["step"].to_numpy()
-        values = points[metric].to_numpy(np.float64)
-        starts = np.flatnonzero(np.diff(seeds, prepend=seeds[:1] - 1))
-        ends = [*starts[1:], len(seeds)]
+        steps, values = self.curves["step"].to_numpy(), self.curves[metric].to_numpy(np.float64)
         return {
-            int(seeds[a]): Curve(steps[a:b], values[a:b], steps[b - 1])
-            for a, b in zip(starts, ends, strict=True)
+            seed: Curve(steps[at], values[at], steps[at[-1]])
+            for seed, at in self._points[task, variant].items()
         }
 
     @cached_property
-    def _points(self) -> dict[tuple[str, str], Any]:
-        """Rows of `curves` by task and variant, ordered by seed and step."""
-        rows: dict[tuple[str, str], Any] = dict(
-            self.curves.groupby(["task", "variant"], sort=False).indices
-        )
-        seeds = self.curves.seed.to_numpy()
-        return {key: i[np.argsort(seeds[i], kind="stable")] for key, i in rows.items()}
+    def _points(self) -> dict[tuple[str, str], dict[int, Any]]:
+        """(task, variant) -> seed -> rows of `curves`."""
+        points: dict[tuple[str, str], dict[int, Any]] = {}
+        runs = self.curves.groupby(RUN, sort=False).indices.items()
+        for (task, variant, seed), at in sorted(runs, key=lambda run: run[0][2]):
+            points.setdefault((task, variant), {})[int(seed)] = at
+        return points
 
     # Learned ranges
 

@@ -59,7 +59,7 @@ def read_bytes(path: Path | str) -> bytes:
 def read_toml(path: Path) -> dict[str, Json]:
     """Return the tables of a TOML file. Raises Foreign, or FileNotFoundError."""
     try:
-        return tomllib.loads(read_bytes(path).decode().replace("\r\n", "\n"))
+        return tomllib.loads(read_bytes(path).decode())
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:

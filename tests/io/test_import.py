@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
 import random
 from collections.abc import Callable
@@ -408,11 +406,10 @@ def pieces_of(kind: str) -> dict[str, tuple[list[str], list[str]]]:
         rows = [f"{r},{s},{t},{v}\n" for (r, s), at in TRUTH.items() for t, v in at.items()]
         return {"runs.csv": ([LONG], rows)}
     if kind == "panel":
-        head = io.StringIO()
-        csv.writer(head).writerow(["Step", *(f"{run}_{s} - return" for run, s in TRUTH)])
+        head = [",".join(["Step", *(f"{run}_{s} - return" for run, s in TRUTH)]) + "\n"]
         steps = next(iter(TRUTH.values()))
         rows = [",".join(map(str, [t, *(at[t] for at in TRUTH.values())])) + "\n" for t in steps]
-        return {"runs.csv": ([head.getvalue()], rows)}
+        return {"runs.csv": (head, rows)}
     line: Callable[[int, float], str] = {
         "csv": lambda t, v: f"{t},{v},0.5\n",
         "jsonl": lambda t, v: json.dumps({"step": t, "return": v}) + "\n",
