@@ -13,12 +13,13 @@ policies only, never a difference between variants.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any, NamedTuple
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -125,49 +126,37 @@ def plans(requests: Sequence[Request]) -> list[Plan]:
     return planned
 
 
-class Candidate(NamedTuple):
-    """A baseline trained for `steps`.
+def candidates(runs: Runs, task: str) -> pd.DataFrame:
+    """Return a row per run and third of its length, which is a candidate of its variant.
 
-    Attributes:
-        failed: number of runs without scores.
-        rise: last evaluation minus the one at four fifths of the run, averaged over seeds.
+    Columns:
+        steps: at the end of the third.
+        score: NaN in the only row of a variant whose runs all failed.
+        rise: last evaluation minus the one at four fifths.
+        failed: number of runs of the variant that lack a number at any evaluation.
     """
-
-    variant: str
-    steps: int
-    scores: tuple[float, ...]
-    failed: int = 0
-    rise: float = math.nan
-
-
-def candidates(runs: Runs, task: str, variant: str) -> Iterator[Candidate]:
-    """Yield a candidate for each third of a variant's runs, or one without scores if all failed.
-
-    A run that lacks a number at any evaluation counts as failed.
-    """
-    rows = runs.runs[(runs.runs.task == task) & (runs.runs.variant == variant)]
-    curves = [
-        (curve.steps[known], curve.values[known])
-        for curve in runs.curves_of(task, variant).values()
-        if (known := np.isfinite(curve.values)).sum() == SPACED
-    ]
-    failed = int((rows.status != "missing").sum()) - len(curves)
-    if failed and not curves:
-        yield Candidate(variant, 0, (), failed)
-    for third in range(1, LENGTHS + 1) if curves else ():
-        # Ten evenly spaced evaluations of a run that ends at this third.
-        kept = np.array([v[: third * EVALUATIONS][third - 1 :: third] for _, v in curves])
-        scores = tuple(kept[:, -LAST:].mean(axis=1).tolist())
-        rise = float((kept[:, -1] - kept[:, -1 - EVALUATIONS // 5]).mean())
-        end = int(curves[0][0][third * EVALUATIONS - 1])
-        yield Candidate(variant, end, scores, failed, rise)
+    rows: list[tuple[str, int, float, float, int]] = []
+    for variant in runs.variants:
+        status = runs.runs.status[(runs.runs.task == task) & (runs.runs.variant == variant)]
+        curves = [
+            (curve.steps[known], curve.values[known])
+            for curve in runs.curves_of(task, variant).values()
+            if (known := np.isfinite(curve.values)).sum() == SPACED
+        ]
+        failed = int((status != "missing").sum()) - len(curves)
+        if failed and not curves:
+            rows.append((variant, 0, math.nan, math.nan, failed))
+        for third, (steps, values) in itertools.product(range(1, LENGTHS + 1), curves):
+            # Ten evenly spaced evaluations of a run that ends at this third.
+            kept = values[: third * EVALUATIONS][third - 1 :: third]
+            rise = kept[-1] - kept[-1 - EVALUATIONS // 5]
+            end = int(steps[third * EVALUATIONS - 1])
+            rows.append((variant, end, kept[-LAST:].mean(), rise, failed))
+    return pd.DataFrame(rows, columns=["variant", "steps", "score", "rise", "failed"])
 
 
 def judge(
-    task: str,
-    untrained: Mapping[str, float],
-    candidates: Sequence[Candidate],
-    most: float | None = None,
+    task: str, untrained: Mapping[str, float], runs: pd.DataFrame, most: float | None = None
 ) -> pd.DataFrame:
     """Return a row per untrained policy (policy -> mean score) and per candidate of a task.
 
@@ -180,46 +169,43 @@ def judge(
         slope: gain over the last fifth of training, as a share of the learned range.
         verdict, note: "passes" or "fails", and why.
     """
-    scores = [score for each in candidates for score in each.scores]
-    means = [fmean(each.scores) for each in candidates if each.scores]
-    floor = max(untrained.values())
-    highest, best = (max(x, default=math.nan) if most is None else most for x in (scores, means))
-    near = [s for s in scores if highest - s <= NEAR_CEILING * abs(highest - floor)]
-    has_ceiling = most is not None or len(near) > 1
+    floor, highest = max(untrained.values()), runs.score.max() if most is None else most
+    near = highest - runs.score <= NEAR_CEILING * abs(highest - floor)
+    has_ceiling = most is not None or near.sum() > 1
+    groups = runs.assign(near=near & has_ceiling).groupby(
+        ["variant", "steps", "failed"], sort=False
+    )
+    columns = {"mean": ("score", "mean"), "sd": ("score", "std"), "n": ("score", "count")}
+    columns |= {"ceiling": ("near", "mean"), "slope": ("rise", "mean")}
+    frame = groups.agg(**columns).reset_index()
+    best, learned = frame["mean"].max() if most is None else most, frame["mean"] - floor
+    frame["lead"] = learned / frame.sd
+    frame["progress"] = learned / (best - floor if best > floor else math.nan)
+    frame["slope"] /= learned
+    frame["note"] = [_faults(row) for row in frame.to_dict("records")]
+    frame["verdict"] = np.where(frame.note == "", "passes", "fails")
     levels = {f"untrained ({policy})": score for policy, score in untrained.items()}
-    rows: list[dict[str, Any]] = [
-        {"variant": f"({policy})", "mean": score, "untrained": True, "verdict": "", "note": ""}
-        for policy, score in untrained.items()
-    ]
-    for each in candidates:
-        n = len(each.scores)
-        mean, sd = fmean(each.scores or [math.nan]), stdev(each.scores) if n > 1 else math.nan
-        learned = mean - floor
-        row: dict[str, Any] = each._asdict() | {"mean": mean, "sd": sd, "n": n, "untrained": False}
-        row["lead"] = learned / sd if sd else math.copysign(math.inf, learned)
-        row["progress"] = learned / (best - floor) if best != floor else math.nan
-        row["ceiling"] = sum(s in near for s in each.scores) / n if has_ceiling and n else 0.0
-        row["slope"] = each.rise / learned if learned else math.nan
-        row["note"] = _faults(learned, row)
-        rows.append(row | {"verdict": "fails" if row["note"] else "passes"})
-    if ended := [row for row in rows if row.get("n", 0) > 1]:
-        top = max(ended, key=lambda row: row["mean"])
-        levels[f"{LEAD:g} SD above untrained policies"] = floor + LEAD * top["sd"]
+    if (ended := frame[frame.n > 1]).size:
+        top = ended.loc[ended["mean"].idxmax()]
+        levels[f"{LEAD:g} SD above untrained policies"] = floor + LEAD * top.sd
         levels[f"{100 * PROGRESS:.0f}% of the way to the best"] = floor + PROGRESS * (best - floor)
     if has_ceiling:
         levels["ceiling"] = highest
-    frame = pd.DataFrame(rows, columns=COLUMNS.split()).assign(task=task)
+    policies = pd.DataFrame(untrained.items(), columns=["variant", "mean"])
+    policies = policies.assign(variant="(" + policies.variant + ")", verdict="", note="")
+    frame = pd.concat([policies.assign(untrained=True), frame.assign(untrained=False)])
+    frame = frame.reindex(columns=COLUMNS.split()).assign(task=task)
     frame.attrs["levels"] = {task: levels}
     return frame
 
 
-def _faults(learned: float, row: Mapping[str, Any]) -> str:
+def _faults(row: Mapping[str, Any]) -> str:
     """Return why a candidate fails; "" if it passes."""
     if row["failed"]:
         return f"{count(row['failed'], 'run')} failed"
     if row["n"] < 2:
         return "fewer than two seeds"
-    if learned <= 0:
+    if not row["lead"] > 0:
         return "no better than an untrained policy"
     faults = {
         f"{row['lead']:.1f} of {LEAD:g} SD above untrained policies": row["lead"] < LEAD,
@@ -249,7 +235,7 @@ def table(read: Sequence[Runs]) -> pd.DataFrame:
         }
         if not policies:
             raise UserError(f"no untrained policy was evaluated on {name}")
-        trials = [c for runs in trained for v in runs.variants for c in candidates(runs, name, v)]
+        trials = pd.concat([candidates(runs, name) for runs in trained])
         frames.append(judge(name, policies, trials, task(name).most(about.settings)))
     frame = pd.concat(frames, ignore_index=True)
     levels = {name: own for each in frames for name, own in each.attrs["levels"].items()}

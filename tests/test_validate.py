@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ablations import validation
@@ -13,22 +14,28 @@ from ablations.errors import UserError
 from ablations.records import Record, write_record
 from ablations.tables import format_table
 from ablations.tasks import task as task_named
-from ablations.validation import Candidate, judge
+from ablations.validation import judge
 
 FLOOR = {"zero": 100.0, "uniform": 40.0}
 LEARNED = (190.0, 200.0, 210.0, 195.0, 205.0)  # 100 above the floor, of a deviation of 7.9
 HIGH = (150.0, 151.0, 152.0, 153.0, 200.0)
 
 
+def candidates(*scores, rise=0.0, failed=0) -> pd.DataFrame:
+    """Candidates of one variant at several numbers of steps."""
+    values = [(k, x) for k, each in enumerate(scores) for x in each or [math.nan]]
+    frame = pd.DataFrame(values, columns=["steps", "score"])
+    return frame.assign(variant="baseline", rise=rise, failed=failed)
+
+
 def rows(*scores, most=None, failed=0, rise=0.0, floor=FLOOR) -> list[dict]:
-    candidates = [Candidate("baseline", 1000, tuple(each), failed, rise) for each in scores]
-    frame = judge("line", floor, candidates, most)
+    frame = judge("line", floor, candidates(*scores, rise=rise, failed=failed), most)
     assert list(frame.untrained[:2]) == [True, True]
     return frame[~frame.untrained].to_dict("records")
 
 
 @pytest.mark.parametrize(
-    ("candidates", "options", "note"),
+    ("scores", "options", "note"),
     [
         ([LEARNED], {}, ""),
         ([LEARNED], {"failed": 1}, "1 run failed"),
@@ -48,8 +55,8 @@ def rows(*scores, most=None, failed=0, rise=0.0, floor=FLOOR) -> list[dict]:
         ([(190.0, 191.0, 192.0, 193.0, 200.0), [200.0, 200.0]], {}, ""),  # one of five
     ],
 )
-def test_the_rule(candidates, options, note) -> None:
-    row = rows(*candidates, **options)[0]
+def test_the_rule(scores, options, note) -> None:
+    row = rows(*scores, **options)[0]
     assert (row["verdict"], row["note"]) == ("fails" if note else "passes", note)
 
 
@@ -61,7 +68,7 @@ def test_the_numbers_of_the_rule() -> None:
     assert (row["progress"], row["slope"], row["ceiling"]) == (100 / 400, 3 / 100, 0)
     assert rows([480.0, 499.0, 470.0], most=500.0)[0]["ceiling"] == pytest.approx(1 / 3)
     assert rows([200.0, 200.0])[0]["lead"] == math.inf
-    frame = judge("line", FLOOR, [Candidate("v", 1, HIGH), Candidate("v", 2, LEARNED)], 500.0)
+    frame = judge("line", FLOOR, candidates(HIGH, LEARNED), 500.0)
     assert frame.attrs["levels"]["line"] == {
         "untrained (zero)": 100.0,
         "untrained (uniform)": 40.0,
@@ -69,7 +76,7 @@ def test_the_numbers_of_the_rule() -> None:
         "50% of the way to the best": 300.0,
         "ceiling": 500.0,
     }
-    levels = judge("line", FLOOR, [Candidate("v", 1, LEARNED)]).attrs["levels"]["line"]
+    levels = judge("line", FLOOR, candidates(LEARNED)).attrs["levels"]["line"]
     assert "ceiling" not in levels
 
 
@@ -114,11 +121,11 @@ def test_each_third_of_a_run_is_a_run_of_ten_evaluations(tmp_path) -> None:
         return 100.0 * cell.seed + rise * np.arange(1, 31)
 
     runs = written(tmp_path, curve, tasks=["fast"], rates=(1e-3,), seeds=(0, 1), steps=61_440)
-    thirds = list(validation.candidates(runs[1], "fast", "baseline"))
-    assert [each.steps for each in thirds] == [20_480, 40_960, 61_440]
+    thirds = validation.candidates(runs[1], "fast").groupby("steps")
+    assert list(thirds.groups) == [20_480, 40_960, 61_440]
     # The mean of evaluations 8, 9, 10 of ten, which are 1, 2 or 3 of the thirty apart.
-    assert [each.scores for each in thirds] == [(9.0, 109.0), (18.0, 118.0), (27.0, 127.0)]
-    assert [each.rise for each in thirds] == [2.0, 4.0, 6.0]
+    assert list(thirds.score.agg(tuple)) == [(9.0, 109.0), (18.0, 118.0), (27.0, 127.0)]
+    assert list(thirds.rise.agg(set)) == [{2.0}, {4.0}, {6.0}]
     frame = validation.table(runs)
     assert list(frame["mean"]) == [50.0, 50.0, 59.0, 68.0, 77.0]
     assert list(frame.n[2:]) == [2, 2, 2]

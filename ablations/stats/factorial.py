@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -86,7 +85,7 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
             texts[name] = values
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
-    full = next((joined for joined in _joined(columns) if _is_full(joined, len(order))), None)
+    full = next((each for each in _joined(columns) if _combinations(each) == len(order)), None)
     if full is None and _is_fraction(list(columns)):
         full = columns
     if full is None or len(full) < 2:
@@ -115,32 +114,19 @@ def _joined(columns: _Columns) -> Iterator[_Columns]:
         yield {joint if c == first else c: names[c] for c in columns if c != second}
 
 
-def _is_full(columns: _Columns, variants: int) -> bool:
-    size = math.prod(1 + max(column) for column in columns)
-    return size == variants == len(set(zip(*columns, strict=True)))
+def _combinations(columns: Iterable[tuple[int, ...]]) -> int:
+    return math.prod(1 + max(column) for column in columns)
 
 
 def _is_fraction(columns: Sequence[tuple[int, ...]]) -> bool:
-    # With strength below 3, a two-factor interaction could look like a main effect.
-    if len(columns) < 4 or not meet_equally(columns, 3):
+    if len(columns) < 4:
         return False
     signs = 2 * np.array(columns) - 1
     both = np.array([a * b for a, b in itertools.combinations(signs, 2)])
-    # Other products than 0 and N show interactions that are aliased in part, or a third level.
-    return {*np.unique(np.abs(both @ both.T)).tolist()} <= {0, len(columns[0])}
-
-
-def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
-    """Return whether all level combinations of any `several` factors occur, equally often.
-
-    `columns` has for each factor the level of each variant. The result is False with fewer factors.
-    """
-    for together in itertools.combinations(columns, several):
-        met = Counter(zip(*together, strict=True))
-        combinations = math.prod(1 + max(column) for column in together)
-        if len(met) != combinations or len(set(met.values())) > 1:
-            return False
-    return several <= len(columns)
+    # If not all of these sums are 0, an interaction of two could look like a main effect, or a
+    # factor has three levels. Other products than 0 and N are interactions aliased in part.
+    products = {*np.unique(np.abs(both @ both.T)).tolist()}
+    return not (both @ signs.T).any() and products <= {0, len(columns[0])}
 
 
 def resolution(factorial: Design) -> int:
@@ -149,7 +135,12 @@ def resolution(factorial: Design) -> int:
     With resolution IV, main effects are aliased with three-factor interactions, and two-factor
     interactions with each other (Box and Hunter 1961, "The 2^(k-p) fractional factorial designs").
     """
-    return next(k for k in itertools.count(2) if not meet_equally(factorial.columns, k))
+    factors = range(len(factorial.factors))
+    sums = (
+        (k, factorial.products([*itertools.combinations(factors, k)]).sum(axis=1))
+        for k in itertools.count(3)
+    )
+    return next(k for k, of in sums if of.any() or k > len(factors))
 
 
 def letters(count: int) -> tuple[str, ...]:
@@ -239,15 +230,16 @@ def fraction_effects(
     """Return the main effects and aliased interactions of a fraction, and the residual variance.
 
     A main effect is the mean of the variants with a factor's level minus the mean of the others; an
-    interaction is defined as in `contrasts`. The sd of an effect is √n times its standard error.
-    The variance of a run is pooled over all contrasts, with (n - 1) (N - 1) degrees of freedom. If
-    runs are independent given their seed, all contrasts of an orthogonal array have the same
-    variance, even if the variants' variances differ; Satterthwaite's approximation then reduces the
-    degrees of freedom. If the residual of the model of the variants' means has a larger mean square
-    (a lack of fit), this is used with its own degrees of freedom. It is the only estimate with one
-    seed; with fewer than `FEWEST_UNUSED` degrees of freedom there is no interval. A contrast that
-    varies more between seeds has its own variance, as a detail may act on some seeds only, with the
-    pooled degrees of freedom.
+    interaction is defined as in `contrasts`. The sd of an effect is √n times its standard error,
+    the largest of three. They are from
+
+    * the variance between seeds, pooled over all contrasts, with (n - 1) (N - 1) degrees of freedom
+      or fewer (Satterthwaite): in an orthogonal array all contrasts have the same variance if runs
+      are independent given their seed, even if the variants' variances differ;
+    * the residual of the model of the variants' means (a lack of fit) with its degrees of freedom,
+      if they are at least `FEWEST_UNUSED`; one seed has no other;
+    * the contrast's own variance between seeds, as a detail may act on some seeds only, with the
+      degrees of freedom of the larger of the other two.
 
     Args:
         scores: as for `effect`.

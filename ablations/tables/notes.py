@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -73,31 +74,29 @@ def notes(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _other_settings(runs: Runs) -> Iterator[str]:
-    for task in runs.tasks:
-        for variant, versus in runs.versus.items():
-            present = versus in runs.versus
-            if present and runs.settings(task, variant) != runs.settings(task, versus):
-                yield (
-                    f"{task}: {variant} and {versus} have different settings of the task, which "
-                    "may cause their difference; they are not ranked together"
-                )
+    for task, (variant, versus) in itertools.product(runs.tasks, runs.versus.items()):
+        present = versus in runs.versus
+        if present and runs.settings(task, variant) != runs.settings(task, versus):
+            yield (
+                f"{task}: {variant} and {versus} have different settings of the task, which may "
+                "cause their difference; they are not ranked together"
+            )
 
 
 def _ranges(runs: Runs) -> Iterator[str]:
     if not runs.directed or runs.runs.seed.nunique() < 2:
         return
-    for task in runs.tasks:
-        for source in dict.fromkeys(map(runs.source, runs.variants)):
-            scored = (task, source) in runs.scores and runs.scores[task, source].count() > 1
-            if scored and math.isnan(runs.size(task, source)):
-                why = (
-                    f"is less than {LEAD:g} standard deviations above untrained policies, so "
-                    "comparisons have no verdict"
-                    if runs.untrained
-                    else "did not learn more than its noise, so there is no margin and verdicts "
-                    "are only about the sign of a difference"
-                )
-                yield f"{task}: {source} {why}; the rows of all tasks exclude it"
+    why = "did not learn more than its noise, so there is no margin and verdicts are only about "
+    why += "the sign of a difference"
+    if runs.untrained:
+        why = f"is less than {LEAD:g} standard deviations above untrained policies, so comparisons "
+        why += "have no verdict"
+    for task, source in itertools.product(
+        runs.tasks, dict.fromkeys(map(runs.source, runs.variants))
+    ):
+        scored = (task, source) in runs.scores and runs.scores[task, source].count() > 1
+        if scored and math.isnan(runs.size(task, source)):
+            yield f"{task}: {source} {why}; the rows of all tasks exclude it"
 
 
 def _more_seeds(frame: pd.DataFrame) -> Iterator[str]:
