@@ -36,12 +36,6 @@ class Curve:
     end: float = 0
     status: Status = "finished"
 
-    @property
-    def range(self) -> tuple[float, float] | None:
-        """Return the steps of the first and the last finite value, or None without one."""
-        finite = self.steps[np.isfinite(self.values)]
-        return (finite[0], finite[-1]) if len(finite) else None
-
     def at(self, steps: Steps) -> Floats:
         """Return linearly interpolated values at steps `[m]`; NaN outside of its range."""
         finite = np.isfinite(self.values)
@@ -122,9 +116,9 @@ def on_common_steps(curves: Sequence[Curve], most: int = MOST_STEPS) -> tuple[St
     """
     if all(np.array_equal(curve.steps, curves[0].steps) for curve in curves[1:]):
         return curves[0].steps, np.stack([curve.bridged() for curve in curves])
-    ranges = [curve.range for curve in curves if curve.range is not None]
-    first = max((low for low, _ in ranges), default=0)
-    last = min((high for _, high in ranges), default=-1)
+    known = [curve.steps[np.isfinite(curve.values)] for curve in curves]
+    first = max((steps[0] for steps in known if len(steps)), default=0)
+    last = min((steps[-1] for steps in known if len(steps)), default=-1)
     union = np.unique(np.concatenate([curve.steps for curve in curves]))
     steps = union[(union >= first) & (union <= last)]
     if len(steps) > most:

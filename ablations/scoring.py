@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from ablations.curve import Curve, Steps, on_common_steps
-from ablations.stats.summaries import deviation
+from ablations.stats import summaries
 
 Floats = NDArray[np.float64]
 Score = Callable[[ArrayLike, ArrayLike], float]
@@ -128,7 +127,8 @@ def learned_range(seeds: Sequence[Curve]) -> tuple[float, float]:
             own = curve[usable]
             others = (sums[usable] - own) / (counts[usable] - 1)
             climbs.append(own[np.argmax(others)] - own[np.argmin(others)])
-    return (low, high) if _climbs(np.array(climbs), high - low) else NO_RANGE
+    climb = summaries.mean(climbs, 2 * NOISE_LEVEL)
+    return (low, high) if climb.low > 1e-12 * (high - low) else NO_RANGE
 
 
 def beyond_untrained(floor: float, scores: Sequence[float]) -> tuple[float, float]:
@@ -139,17 +139,9 @@ def beyond_untrained(floor: float, scores: Sequence[float]) -> tuple[float, floa
     """
     if len(scores) < 2:
         return NO_RANGE
-    average, spread = float(np.mean(scores)), float(deviation(scores))
+    average, spread = float(np.mean(scores)), float(summaries.deviation(scores))
     lead = average - floor
     return (floor, average) if lead > 0 and lead >= LEAD * spread else NO_RANGE
-
-
-def _climbs(climbs: Floats, size: float) -> bool:
-    n = len(climbs)
-    if n < 2:
-        return False
-    error = max(float(deviation(climbs)) / math.sqrt(n), 1e-12 * size)
-    return float(climbs.mean()) > -float(special.stdtrit(n - 1, NOISE_LEVEL)) * error
 
 
 def _mean_of_known(numbers: Floats) -> float:
