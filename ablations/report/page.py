@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,13 +51,7 @@ def render(plans: Sequence[Plan], results: Path) -> str:
     """Return the page as text, with a section per plan. Raises UserError without plans."""
     if not plans:
         raise UserError("a report needs at least one study")
-    slugs: list[str] = []
-    for plan in plans:
-        slug = re.sub(r"[^a-z0-9]+", "-", plan.study.name.lower()).strip("-") or "study"
-        while slug in slugs:
-            slug += "-"
-        slugs.append(slug)
-    sections = [section(plan, results, slug) for plan, slug in zip(plans, slugs, strict=True)]
+    sections = [section(plan, results) for plan in plans]
     runs = {name: status for each in sections for name, status in each.get("runs", {}).items()}
     environment = templates(HERE)
     environment.filters["breakable"] = lambda name: Markup(breakable(name))
@@ -70,33 +63,33 @@ def render(plans: Sequence[Plan], results: Path) -> str:
     )
 
 
-def section(plan: Plan, results: Path, slug: str) -> dict[str, Any]:
+def section(plan: Plan, results: Path) -> dict[str, Any]:
     """Return what the template needs of a study.
 
-    `slug` is its anchor, `problem` says why it is empty, `runs` maps hashes to statuses. The first
-    of the `tables` has the `kind`; the others are folded. `scope` is "all tasks" if the verdicts
-    are about the mean over tasks.
+    `problem` says why it is empty, `runs` maps hashes to statuses. The first of the `tables` has
+    the `kind`; the others are folded. `scope` is "all tasks" if the verdicts are about the mean
+    over tasks.
     """
     try:
         runs = Runs.read(results, plan)
         frame = table_of(runs)
     except UserError as problem:
-        return {"slug": slug, "plan": plan, "problem": str(problem)}
+        return {"plan": plan, "problem": str(problem)}
     kind = frame.attrs["kind"]
     rows = frame[frame.get("verdict", pd.Series("", frame.index)).isin(VERDICTS)]
     rows = rows[rows.kind == "main"] if "kind" in rows else rows
     pooled = rows[rows.task == ALL_TASKS]
     counts = Counter((rows if pooled.empty else pooled).verdict)
     return {
-        **{"slug": slug, "plan": plan, "problem": "", "kind": kind},
+        **{"plan": plan, "problem": "", "kind": kind},
         "runs": dict(zip(runs.runs.hash, runs.runs.status, strict=True)),
         "summary": frame.attrs.get("summary", ""),
         "verdicts": {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
         "scope": "" if pooled.empty else ALL_TASKS,
         "facts": list(_facts(plan, runs)),
-        "tables": list(_tables(runs, frame, slug)),
+        "tables": list(_tables(runs, frame, plan.study.name)),
         "notes": frame.attrs.get("notes", ()),
-        "pictures": list(_pictures(runs, slug)),
+        "pictures": list(_pictures(runs, plan.study.name)),
     }
 
 
@@ -113,7 +106,7 @@ def _facts(plan: Plan, runs: Runs) -> Iterator[tuple[str, str]]:
         yield "selection", json.dumps(flags)
 
 
-def _tables(runs: Runs, frame: pd.DataFrame, slug: str) -> Iterator[dict[str, Any]]:
+def _tables(runs: Runs, frame: pd.DataFrame, study: str) -> Iterator[dict[str, Any]]:
     frames = {frame.attrs["kind"]: frame}
     for kind in MORE_TABLES if "comparison" in frames else ():
         with contextlib.suppress(UserError):
@@ -121,7 +114,7 @@ def _tables(runs: Runs, frame: pd.DataFrame, slug: str) -> Iterator[dict[str, An
     for kind, table in frames.items():
         html = format_table(table, "html", caption=False)
         yield {
-            "key": f"{slug}.{kind}-table",
+            "key": f"{study}.{kind}-table",
             "title": MORE_TABLES.get(kind, "Results"),
             "caption": table.attrs.get("caption", ""),
             "html": Markup(html),
@@ -129,11 +122,11 @@ def _tables(runs: Runs, frame: pd.DataFrame, slug: str) -> Iterator[dict[str, An
         }
 
 
-def _pictures(runs: Runs, slug: str) -> Iterator[dict[str, Any]]:
+def _pictures(runs: Runs, study: str) -> Iterator[dict[str, Any]]:
     with contextlib.suppress(UserError):  # values that no axis can show
         for kind, wide in draw(runs, width=WIDE).items():
             yield {
-                **{"key": f"{slug}.{kind}", "title": wide.title, "caption": wide.caption},
+                **{"key": f"{study}.{kind}", "title": wide.title, "caption": wide.caption},
                 **{"wide": _uri(wide), "narrow": _uri(draw(runs, [kind], NARROW)[kind])},
                 "folded": kind == "diagnostics",
             }
