@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -119,7 +120,7 @@ def show(
         answers = _answers(name, folder)
         try:
             lines = [*described(name, folder, selected)]
-        except UserError as error:  # unknown, or the variant of several studies
+        except UserError as error:
             lines, answers = [], answers or _answers(name, folder, anywhere=True)
             if not answers:
                 raise UserError(f"{error}; no published answer matches '{name}'") from None
@@ -139,7 +140,7 @@ def described(
 ) -> Iterable[str]:
     """Describe what has a name: a study, variant, preset, setting, choice, task or run.
 
-    name: a study; "gae/brax", or a variant that only one study has; the beginning of a run's hash.
+    name: may be "gae/brax", a variant of a study, and the beginning of a run's hash.
     brought: studies of study files.
     """
     known = known_studies(Request(name, brought=brought))
@@ -156,43 +157,27 @@ def described(
         return of_setting
     if has_run(results, name):  # imported, or explained
         return _study(planned([name], results, selection)[0], {})
-    if not selection and (of_choices := [*_choices(name)]):
+    head, _, rest = name.partition("/")
+    if rest and head in known:
+        return _variant(known[head], rest, selection, brought)
+    if of_choices := [*_choices_and_variants(name)]:
         return of_choices
-    variants = {variant for study in known.values() for variant in study.variants}
-    if name not in variants and (record := _find_run(name, results)):
-        if flags := ", ".join(f"--{flag}" for flag in selection):
-            raise UserError(f"omit {flags}: a selection is for studies, not for a run")
-        return _run(record)
-    return _named_variant(name, known, selection, brought)
+    if record := _find_run(name, results):
+        return _run(record, selection)
+    choices = itertools.chain.from_iterable(registry.axes().values())
+    every = [*known, *presets(), *registry.axes(), *every_setting(), *choices, *tasks()]
+    raise unknown("study, preset, setting, choice, task or run", name, every)
 
 
-def _choices(name: str) -> Iterator[str]:
-    """Describe the choices of all components with a name."""
+def _choices_and_variants(name: str) -> Iterator[str]:
+    """Describe the choices of all components with a name, and list the variants with it."""
     for axis in registry.axes().values():
         if name in axis:
             yield f"a choice of {axis.name}: {axis.summary}"
             yield from (*_choice(axis, axis[name]), "")
-            for study in (of.name for of in studies().values() if name in of.variants):
-                yield f"variant of {study}: ablations show {study}/{name}"
-
-
-def _named_variant(
-    name: str, known: Mapping[str, Study], selection: Selection, brought: tuple[Study, ...]
-) -> Iterator[str]:
-    head, slash, rest = name.partition("/")
-    if slash and head in known:
-        if rest not in known[head].variants and not selection.get("vary"):
-            raise unknown("variant", rest, known[head].variants, of=head)
-        return _variant(known[head], rest, selection, brought)
-    owners = [study for study in known.values() if name in study.variants]
-    if len(owners) > 1:
-        full = ", ".join(f"{owner.name}/{name}" for owner in owners)
-        raise UserError(f"several studies have a variant '{name}': choose one of {full}")
-    if owners:
-        return _variant(owners[0], name, selection, brought)
-    choices = (choice for axis in registry.axes().values() for choice in axis)
-    every = [*known, *presets(), *registry.axes(), *every_setting(), *choices, *tasks()]
-    raise unknown("study, variant, preset, setting, choice, task or run", name, every)
+    for study in studies().values():
+        if name in study.variants:
+            yield f"variant of {study.name}: ablations show {study.name}/{name}"
 
 
 def _rows(values: Mapping[str, object]) -> Iterator[str]:
@@ -350,6 +335,8 @@ def _variant(
     study: Study, variant: str, selection: Selection, brought: tuple[Study, ...]
 ) -> Iterator[str]:
     if not selection.get("vary"):
+        if variant not in study.variants:
+            raise unknown("variant", variant, study.variants, of=study.name)
         versus = study.variants[variant].versus or study.baseline
         selection = {**selection, "variants": (variant, versus)}
     resolved = plan(Request.of(study.name, selection, brought))
@@ -360,7 +347,9 @@ def _variant(
         yield from ("", f"on {where}:", *_configuration(_config(resolved, where, variant)))
 
 
-def _run(record: Record) -> Iterator[str]:
+def _run(record: Record, selection: Selection) -> Iterator[str]:
+    if flags := ", ".join(f"--{flag}" for flag in selection):
+        raise UserError(f"omit {flags}: a selection is for studies, not for a run")
     yield f"run {record.hash}: {record.status}"
     if record.reason:
         yield f"reason     {record.reason}"

@@ -48,7 +48,6 @@ CASES = [
     ("run", "name a study"),
     ("show brx", "did you mean"),
     ("table nosuch", "unknown study 'nosuch': `ablations list studies` names them"),
-    ("show up --seeds 3", "several studies have a variant 'up'"),
     ("show gae/discount=0.8 --vary discount=0.9,1", "gae --vary has no variant"),
     ("table gae", "'gae' has not run in 'results' and has no archive there: start with"),
     ("run exam --base cleanrl --tasks arithmetic", "choose a control task"),
