@@ -62,11 +62,9 @@ def table_of(runs: Runs, kind: str | None = None) -> pd.DataFrame:
     frame = TABLES[kind](runs)
     if frame.empty:
         raise UserError("no run has finished yet, so the table would be empty")
-    title = runs.plan.study.title if runs.plan else ""
-    profile = runs.plan.request.get("profile") if runs.plan else None
-    frame.attrs = {"study": runs.plan.study.name if runs.plan else "runs", "kind": kind} | {
-        **({"title": title} if title else {}),
-        **({"profile": profile} if profile else {}),
-        **frame.attrs,
-    }
+    about: dict[str, Any] = {"study": "runs", "kind": kind}
+    if runs.plan:
+        study, profile = runs.plan.study, runs.plan.request.get("profile")
+        about |= {"study": study.name, "title": study.title, "profile": profile}
+    frame.attrs = {name: value for name, value in about.items() if value} | frame.attrs
     return frame

@@ -31,7 +31,6 @@ DIAGNOSTICS = (
 )
 MOST_OTHERS = 8  # metrics of a trainer that logs none of DIAGNOSTICS
 _ENDS = ("", "_low", "_high")
-_NOTHING = stats.Estimate(math.nan)
 
 
 def with_diverged(runs: Runs) -> Runs:
@@ -180,7 +179,9 @@ def stability(runs: Runs) -> pd.DataFrame:
             {
                 **{"task": task, "variant": variant, "n": n, "failed": failed},
                 "collapsed": below if known else math.nan,
-                **ends("collapse_rate", stats.rate(below, n) if known else _NOTHING),
+                **ends(
+                    "collapse_rate", stats.rate(below, n) if known else stats.Estimate(math.nan)
+                ),
                 **{"threshold": threshold, "p": p, "p_adjusted": p},
                 **ends("iqr", stats.iqr(own)),
                 **ends("worst_quarter", stats.worst_quarter(own)),

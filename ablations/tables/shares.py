@@ -120,13 +120,10 @@ def explained_in_words(frame: pd.DataFrame) -> str:
     sentences = []
     for task, rows in frame.groupby("task", sort=False):
         gap, *details = rows.to_dict("records")
-        if math.isnan(gap["share"]):
-            sentences.append(f"{task}: no seed is complete yet")
-            continue
         largest = ", ".join(f"{row['detail']} {row['share']:+.3g}" for row in details[:3])
-        sentences.append(
-            f"{task}: {gap['change']} is {gap['share']:+.3g}; largest shares: {largest}"
-        )
+        text = f"{gap['change']} is {gap['share']:+.3g}; largest shares: {largest}"
+        is_empty = math.isnan(gap["share"])
+        sentences.append(f"{task}: {'no seed is complete yet' if is_empty else text}")
     return "; ".join(sentences)
 
 
