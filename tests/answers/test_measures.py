@@ -33,8 +33,7 @@ from ablations.answers.entries import Entries, Task
 from ablations.answers.measures import Design, answer_all
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
-from ablations.stats import decide, factorial
-from ablations.studies import fraction
+from ablations.stats import decide
 
 
 def renumbered(plan: Plan, seeds: list[int]) -> Plan:
@@ -328,25 +327,6 @@ def test_placebos_exclude_0_only_where_seeds_are_of_two_algorithms(tmp_path: Pat
     assert text.startswith("1 of 6 excludes 0")
     one_seed = {at: of[:1] for at, of in scores.items()}
     assert checks(tmp_path / "c", "placebos", one_seed, sets) == {"": ("no runs", None)}
-
-
-@pytest.mark.parametrize(("amount", "kept"), [(30.0, False), (0.0, True)])
-def test_an_interaction_of_three_shows_in_an_unused_column(tmp_path, amount, kept) -> None:
-    names = [f"c{k}" for k in range(17)]
-    variants = fraction({name: {name: "on"} for name in names})
-    sets = {v: {n: of.sets.get(n, "off") for n in names} for v, of in variants.items()}
-    design = factorial.design(sets, next(iter(sets)))
-    assert design is not None
-    column = [names[index] for index in factorial.unused_columns(design)[0]]
-    random, scores = np.random.default_rng(1), {}
-    for name, of in sets.items():
-        three = math.prod(1 if of[detail] == "on" else -1 for detail in column)
-        scores["walker2d", name] = [float(100 + amount * three + random.normal())]
-        scores["ant", name] = [float(100 + random.normal())]
-    found = checks(tmp_path, "unused", scores, sets, tasks=("walker2d", "ant"))
-    assert list(found) == ["walker2d", "ant", "mean over tasks"]
-    assert found["walker2d"][1] is kept
-    assert found["ant"][1] is True
 
 
 @pytest.mark.parametrize("same", [True, False])

@@ -225,13 +225,6 @@ def write(path: Path, entries: list) -> Path:
     return path
 
 
-def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
-    ledger = books.read_ledger(write(tmp_path / "l", GOOD))
-    assert (ledger.best, ledger.version(1)) == (1, VERSION)
-    assert ledger.ended[1].fresh == Estimate(0.8, None, None, 3)
-    assert books.read_ledger(tmp_path / "none") is None
-
-
 @pytest.mark.parametrize(
     ("line", "change", "says"),
     [
