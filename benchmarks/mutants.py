@@ -4,6 +4,7 @@
 
 A mutant has one operator, comparison, number or condition changed in a copy of this checkout. The
 sample is drawn from all places with the seed. It is killed if a test fails or takes ten minutes.
+Tests that mutate formulas themselves are left out: they fail at any change of the text.
 """
 
 from __future__ import annotations
@@ -67,22 +68,22 @@ def main() -> None:
     drawn = random.Random(asked.seed).sample(sites, min(asked.number, len(sites)))
     survived = []
     with tempfile.TemporaryDirectory() as folder:
-        left_out = (".git", ".venv", "work", "cells", "plans")
+        left_out = (".git", ".venv", ".mypy_cache", "cells", "plans")
         shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*left_out), dirs_exist_ok=True)
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--all", *asked.tests]
+        run = ["timeout", "600", sys.executable, "-m", "pytest", "-x", "-n0", "--all", *asked.tests]
+        os.environ["PYTHONPATH"] = folder
 
-        def passes() -> bool:
-            os.environ["PYTHONPATH"] = folder
-            run = ["timeout", "600", *command]
-            return not subprocess.run(run, cwd=folder, capture_output=True).returncode
+        def passes(tests: str) -> bool:  # 5: the words select no test
+            command = [*run, "-k", f"{tests} and not mutat and not unchanged"]
+            return subprocess.run(command, cwd=folder, capture_output=True).returncode in (0, 5)
 
-        if not passes():
+        if not passes("test"):
             sys.exit("the tests fail without a change")
         for path, index in drawn:
             where, text = mutant(path, index)
             target = Path(folder) / path.relative_to(ROOT)
             target.write_text(text)
-            if passes():
+            if passes(path.stem) and passes(f"not {path.stem}"):  # its own tests first
                 survived.append(where)
                 print(where, flush=True)
             shutil.copy(path, target)

@@ -192,6 +192,11 @@ def test_the_interval_and_the_failures_decide(variant, failed, verdict, note) ->
     assert math.isnan(row.seeds_needed) == (row.verdict != "inconclusive")
 
 
+def test_two_similar_pairs_need_a_third() -> None:
+    scores = {("t", "base"): [0.0, 1.0], ("t", "v"): [0.4, 1.5]}
+    assert rows_of(compare(runs_of(scores))).seeds_needed["t", "v"] == 3
+
+
 @pytest.mark.parametrize(
     ("ours", "note"),
     [

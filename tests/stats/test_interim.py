@@ -45,6 +45,7 @@ def test_a_verdict_freezes_with_the_seeds_of_its_stage() -> None:
     assert read_pairs(pairs, stages, 0.5) == early == of_differences(pairs[:8], stages.levels[0])
     assert decide(early.low, early.high, 0.5) == "better"
     late = of_differences(pairs)
+    assert of_differences(pairs / 64).low == pytest.approx(late.low / 64)
     assert decide(late.low, late.high, 0.5) != "better"
 
 
