@@ -201,7 +201,7 @@ def _full(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
     counted, bases, rows = with_diverged(runs), list(bases_of(runs, design)), []
     contrasts, variants = factorial.contrasts(design), list(design.variants)
     factors = list(design.factors.items())
-    families = 2 if bases[-1].task == ALL_TASKS else 1
+    families = 1 + any(basis.task == ALL_TASKS for basis in bases)
     for basis in bases:
         over = basis.task == ALL_TASKS
         tasks = runs.tasks if over else basis.tasks

@@ -112,13 +112,6 @@ def test_the_order_of_runs_is_irrelevant_and_pairs_move_together() -> None:
     assert turned == pytest.approx([*vars(there).values()], abs=1e-12)
 
 
-def test_a_new_aggregate_has_its_interval(monkeypatch) -> None:
-    worst = lambda *tasks: np.min([scores.mean(axis=-1) for scores in tasks], axis=0)  # noqa: E731
-    monkeypatch.setitem(stats.AGGREGATES, "worst task", worst)
-    result = stats.aggregate([sample(9) + 5, sample(9, 1)], "worst task")
-    assert result.low < result.value == sample(9, 1).mean() < result.high < 5
-
-
 def test_few_runs() -> None:
     one = [[0.5], [0.7]]
     assert stats.aggregate(one).value == pytest.approx(0.6)

@@ -122,13 +122,6 @@ def test_crossings_are_those_of_the_isotonic_fit() -> None:
         assert stats.steps_to(steps, values, 2.5) == expected
 
 
-def test_a_noisy_curve_does_not_cross_earlier() -> None:
-    steps, random = np.arange(1, 101), np.random.default_rng(6)
-    noisy = steps / 100 + 0.3 * random.normal(size=(400, 100))
-    assert np.median([stats.steps_to(steps, row, 0.5) for row in noisy]) == pytest.approx(50, abs=2)
-    assert np.median([steps[np.argmax(row >= 0.5)] for row in noisy]) < 25
-
-
 def test_runs_that_never_get_there_count() -> None:
     never = math.inf
     result = stats.median_time([10, 20, 30, 40, never, never, never, never])
