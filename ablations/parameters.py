@@ -182,7 +182,7 @@ class Selection(TypedDict, total=False):
         variants: Only these variants.
         seeds: A count (8 is 0 to 7) or ranges such as 0-9,20-29.
         steps: Environment steps per run.
-        set: Settings for all variants, or evaluations=N: how often a run is evaluated.
+        set: Settings for all variants, and evaluations=N.
         vary: Train the baseline, or --variants, at each value.
         base: Use the settings of a preset instead of the task's.
         geometry: Static settings of presets (environments, steps, networks): the preset's own, or
