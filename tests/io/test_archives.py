@@ -115,7 +115,7 @@ def test_a_command_unpacks_what_it_reads(ran, tmp_path: Path, capsys) -> None:
     archive(plans.values(), ran.results, tmp_path / "archive")
     mine, other = ({cell.hash for cell in plan.cells} for plan in plans.values())
     for command, unpacked in (
-        ("list axes", set()),
+        ("list components", set()),
         ("show gae --profile smoke", set()),
         ("clean", set()),
         ("table toy", mine),
