@@ -82,7 +82,7 @@ def compare(
     Returns:
         For each task a row per untrained policy and per variant, then a row per variant on "all
         tasks", in learned ranges. Columns:
-            baseline: a baseline has its own name.
+            task, variant, baseline: a baseline has its own name as baseline.
             n, failed, empty, missing: numbers of runs (on all tasks, missing counts seeds); empty
                 ones are finished without a score.
             pairs, baseline_n: shared seeds, and the baseline's if it has more than the variant.
@@ -102,6 +102,7 @@ def compare(
                 inconclusive difference; NaN above 10,000.
             best, tied: has the highest mean of the task; is not significantly below it.
             same_as: an earlier variant with the same configuration.
+            untrained: whether the row is an untrained policy.
 
     Raises:
         UserError: an unknown baseline.

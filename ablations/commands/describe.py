@@ -308,9 +308,9 @@ def _study(resolved: Plan, profiles: Mapping[str, Profile]) -> Iterator[str]:
     about = resolved.study
     yield ": ".join(dict.fromkeys([about.name, about.title]))
     if about.claim:
-        yield f"claim     {about.claim}"
+        yield textwrap.fill(f"claim     {about.claim}", WIDTH, subsequent_indent=" " * 10)
     if about.claim_source:
-        yield f"stated in {about.claim_source}"
+        yield textwrap.fill(f"stated in {about.claim_source}", WIDTH, subsequent_indent=" " * 10)
     yield f"baseline  {about.baseline}"
     unit = "in units of the metric" if about.margin_in_metric else "of what the baseline learns"
     yield f"margin    {about.margin:g} {unit}"
