@@ -313,7 +313,7 @@ def _print(value: Any) -> int:
 
 def _parsing_error(error: CycloptsError) -> str:
     """Return the message for words that cyclopts cannot parse."""
-    from cyclopts import RepeatArgumentError, UnknownOptionError
+    from cyclopts import RepeatArgumentError, UnknownOptionError, UnusedCliTokensError
 
     if isinstance(error, RepeatArgumentError):
         return f"{error.token.keyword} is given twice"
@@ -321,6 +321,9 @@ def _parsing_error(error: CycloptsError) -> str:
         flag = error.token.keyword or error.token.value
         known = [name for argument in error.argument_collection for name in argument.names]
         return f"unknown flag {flag}{_hint(flag, known, error)}"
+    if isinstance(error, UnusedCliTokensError):
+        extra = " ".join(error.unused_tokens or ())
+        return f"one value too many: {extra}; put several words in quotes"
     line = " ".join(str(error).split()).rstrip(".")
     line = line.removeprefix("Parameter ")
     lacks = "needs a value" if line.startswith("--") else "is missing"

@@ -36,7 +36,7 @@ def _rates(_: object, words: Words) -> tuple[float, ...]:
         rates = tuple(map(float, given.split(",")))
     except ValueError:
         rates = (0.0,)
-    if min(rates) <= 0:
+    if not all(0 < rate < float("inf") for rate in rates):
         raise UserError(f"--rates takes numbers above 0 such as 3e-4,1e-3, not '{given}'")
     return rates
 

@@ -119,6 +119,8 @@ def gate(  # noqa: PLR0913 - each is a flag
         return _book(options, Path(ledger))
     if not command:
         raise UserError("a gate needs a command: `ablations gate ... -- python train.py ...`")
+    if command[0].startswith("-"):
+        raise UserError(f"unknown flag {command[0]} (see `ablations gate --help-all`)")
     if noise:
         return _noise(options)
     question = _question(options)
@@ -139,10 +141,11 @@ def gate(  # noqa: PLR0913 - each is a flag
 
 
 def _require_sound(options: SimpleNamespace) -> None:
-    for flag, most in (("rate", 0.5), ("futility", 0.5), ("minutes", 1e6)):
+    for flag, most, such in (("rate", 0.5, "5%"), ("futility", 0.5, "10%"), ("minutes", 1e6, "30")):
         value = getattr(options, flag)
         if value is not None and not (0 < value < most or (flag == "futility" and value == 0)):
-            raise UserError(f"--{flag} must be above 0 and below {most:g}, not {value:g}")
+            below = f"below {most:.0%}" if most < 1 else "above 0"
+            raise UserError(f"--{flag} must be {below}, such as {such}, not {value:g}")
     for flag in ("candidates", "fresh") if not options.ledger else ():
         if getattr(options, flag) is not None:
             raise UserError(f"--{flag} is for a ledger: add --ledger FILE")
@@ -188,7 +191,8 @@ def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -
     if terms is None:
         return sound_terms(defaults | asked)
     for name, value in asked.items():
-        if (kept := getattr(terms, name)) != value:
+        kept = getattr(terms, name)
+        if kept != value and not (name == "margin" and Margin.read(kept) == question.margin):
             raise UserError(f"this ledger has {name} {kept}, not {value}: start another ledger")
     return terms
 

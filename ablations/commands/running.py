@@ -163,8 +163,8 @@ def _compared(_: Any, words: Sequence[Token]) -> dict[str, Any]:
     if len(named) == 1:
         (name,) = named
         raise UserError(
-            f"name at least two presets, for example cleanrl sb3, or two values of a setting or "
-            f"more: {name}=A,B"
+            f"'{name}' alone is no comparison: name two presets, such as cleanrl sb3, or a setting "
+            f"with its values, such as gae_lambda=0.95,0.9"
         )
     return parse_levels(text for text in texts if "=" in text) | (
         {"preset": named} if named else {}

@@ -50,6 +50,8 @@ def status(
         results: The results folder; default: results.
         selection: See `Selection`. Without one: the last run of each study.
     """
+    if watch + cancel + (format == "json") > 1:
+        raise UserError("give one of --watch, --cancel and --format json")
     selected = selection_of(selection)
     if cancel:
         return _cancel(names_of(studies), Path(results), selected)
@@ -183,7 +185,9 @@ def clean(
         return json.dumps({str(path): of for path, of in sizes.items()}, indent=1)
     largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]
     lines = [f"{sizes[path] / 1e6:9.1f} MB  {path}" for path in largest]
-    of = "no other study has" if study else "no table needs; unfinished runs begin anew without"
+    of = (
+        "no other study has" if study else "no table needs; unfinished runs begin anew without them"
+    )
     total = f"{len(sizes)} files and folders of {sum(sizes.values()) / 1e6:.1f} MB, which {of}"
     command = f"`ablations clean{f' {study}' * bool(study)} --yes`"
     if not sizes:
