@@ -30,6 +30,7 @@ from ablations.regression.check import (
     table,
 )
 from ablations.regression.check import check as check_curves
+from ablations.regression.design import RECOMMENDED_OLD
 from ablations.tables.formats import format_table
 
 
@@ -112,6 +113,8 @@ def _save(names: list[str], saved: list[str], results: Path, reason: str | None)
     seeds = min(len(group.curves) for group in baseline.groups.values())
     reason = baseline.history[-1]["reason"]
     print(f"{name}: {len(baseline.groups)} curves of {seeds} seeds: {reason}")
+    if seeds < RECOMMENDED_OLD:
+        print(f"{RECOMMENDED_OLD} seeds are recommended: a check then finds smaller losses")
     print(curves.stem_of(results, name).parent)
     return 0
 

@@ -88,11 +88,11 @@ def decode(kind: type[T], value: Json, raw: Sequence[str] = ()) -> T:
 
 
 def required(kind: type[T], value: Json, where: str) -> T:
-    """Return a user's value as a type. Raises UserError that starts with `where`."""
+    """Return a user's value as a type. Raises UserError: `where`, then why, in words of TOML."""
     try:
         return decode(kind, value)
     except Mismatch as why:
-        raise UserError(f"{where} {why}") from None
+        raise UserError(f"{where} {why}".lstrip().replace("an object", "a table")) from None
 
 
 def _worded(kind: Any, error: str) -> str:

@@ -244,6 +244,8 @@ def no_study(name: str, known: Collection[str]) -> UserError:
     """Return the error for an unknown study, with a hint if it is another name."""
     if name in tasks.tasks():
         return UserError(f"'{name}' is a task: give it by --tasks {name}, after a study")
+    if name.endswith(".py"):
+        return UserError(f"'{name}' is not a study: study files are TOML (docs/study-files.md)")
     if GYMNASIUM.fullmatch(name):
         return UserError(
             f"'{name}' is a task of Gymnasium, not a study: see `ablations list tasks` for tasks, "

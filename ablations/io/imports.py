@@ -98,6 +98,7 @@ class Source(NamedTuple):
         name: the part of the path that describes the run.
         rows: a row per line or step, with the columns task, variant, seed and, if known, step.
         metrics: the columns that may be metrics.
+        columns: all columns, as the file names them.
         is_table: whether columns of the file state variant or seed.
     """
 
@@ -105,6 +106,7 @@ class Source(NamedTuple):
     name: str
     rows: pd.DataFrame
     metrics: Sequence[str]
+    columns: Sequence[str]
     is_table: bool
 
     def place(self, rows: pd.DataFrame) -> Place:
@@ -234,7 +236,8 @@ def _judged(logs: Sequence[Source], metric: str | None) -> str:
     only = next(iter(metrics)) if len(metrics) == 1 else None
     judged = metric or only or next((name for name in RETURNS if name in metrics), None)
     if judged is None:
-        names = ", ".join(metrics)
+        texts = {name for of in logs for name in of.metrics if is_text(of.rows[name]).any()}
+        names = ", ".join(name for name in metrics if name not in texts)
         raise UserError(f"'{logs[0].path}' has several metrics: name one with --metric: {names}")
     if judged not in metrics:
         raise unknown("column", judged, metrics, of=f"'{logs[0].path}'")
@@ -275,7 +278,7 @@ def _read(source: Source, metric: str, notes: list[str]) -> Iterator[tuple[Place
     metric, and values of other metrics at the same steps are kept.
     """
     if "step" not in source.rows:
-        known = ", ".join(source.metrics)
+        known = ", ".join(source.columns)
         raise UserError(f"no known column of steps: name it with --step; columns: {known}")
     others = [column for column in source.metrics if column != metric]
     if texts := [column for column in others if is_text(source.rows[column]).any()]:
@@ -409,7 +412,15 @@ def _sources(
         return
     read = formats.read(path)
     if read is None:
-        raise UserError(f"neither a table with a header nor JSON lines (.jsonl): {RECIPES}")
+        endings = f"unknown ending '{path.suffix}'; known endings: {', '.join(FORMATS)}"
+        raise UserError(f"{endings}; {RECIPES}")
+    if {"hash", "record"} <= {*read}:
+        raise UserError(f"'{path}' is an archive: put it into archive/ of the results folder")
+    if {"metric", "value"} <= {*read}:
+        raise UserError(
+            f"'{path}' has the columns metric and value, as `ablations export` writes them: "
+            f"exchange runs by `export --format archive`, or make a column per metric"
+        )
     steps = [column for column in read if PANEL not in column]
     if len(steps) == 1 < len(read.columns):  # a W&B panel has one or three columns per run
         columns = [*read.columns.drop(steps)]
@@ -429,7 +440,7 @@ def _sources(
 
 def _source(path: Path, name: str, named: Named, pattern: str, rows: pd.DataFrame) -> Source:
     if not len(rows):
-        return Source(path, name, rows, [], False)
+        return Source(path, name, rows, [], [*rows], False)
     keys = {}
     for key in KNOWN:
         there = (each for each in KNOWN[key] if each in rows and not path.is_dir())
@@ -441,8 +452,8 @@ def _source(path: Path, name: str, named: Named, pattern: str, rows: pd.DataFram
     others = rows.drop(columns=[column for column in rows if column in left_out])
     metrics = [c for c in others if c not in KINDS and not is_blank(others[c]).all()]
     columns = {key: rows[column] for key, column in keys.items()}
-    rows = others.assign(**columns, **_stated(name, pattern, keys))
-    return Source(path, name, rows, metrics, "variant" in keys or "seed" in keys)
+    table = others.assign(**columns, **_stated(name, pattern, keys))
+    return Source(path, name, table, metrics, [*rows], "variant" in keys or "seed" in keys)
 
 
 def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:

@@ -32,7 +32,7 @@ from ablations.errors import UserError, count
 from ablations.names import require_name
 from ablations.records import Plan, as_read, read_plan, read_record, usable_record, write_atomically
 from ablations.regression.curves import Curves, Run, require_scores
-from ablations.regression.design import FEWEST_OLD
+from ablations.regression.design import FEWEST_OLD, RECOMMENDED_OLD
 
 FORMAT = 2
 HEAD = ["curves", "seed", "step", "value"]
@@ -266,8 +266,8 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
             groups[group] = Group(curves, plan.study.metric, about=_configuration(cells))
     if (few := min((len(group.curves) for group in groups.values()), default=0)) < FEWEST_OLD:
         raise UserError(
-            f"a baseline of {few} seeds is too small: at least {FEWEST_OLD} are needed, and 24 are "
-            f"recommended (`ablations run ... --seeds 24`)"
+            f"a baseline of {few} seeds is too small: at least {FEWEST_OLD} are needed, and "
+            f"{RECOMMENDED_OLD} are recommended (`ablations run ... --seeds {RECOMMENDED_OLD}`)"
         )
     first = read_record(results, plans[0].cells[0].hash)
     requests = [

@@ -41,7 +41,7 @@ from ablations.stats.summaries import bisect
 PRIOR_SEEDS = 6
 PERMUTATIONS = 10_000
 FIRST_SEEDS = 4
-FEWEST_OLD = 5
+FEWEST_OLD, RECOMMENDED_OLD = 5, 24
 EARLY_MISSES = 0.025
 POWER = 0.975
 LUCK = 2.0
@@ -196,8 +196,8 @@ def design(
     old = len(next(iter(baseline.values())))
     if old < FEWEST_OLD:
         raise UserError(
-            f"a baseline of {old} seeds is too small: at least {FEWEST_OLD} are needed, and 20 are "
-            f"recommended"
+            f"a baseline of {old} seeds is too small: at least {FEWEST_OLD} are needed, and "
+            f"{RECOMMENDED_OLD} are recommended"
         )
     fewest = next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, old) <= alpha / 2)
     if (exactly or most) < fewest:

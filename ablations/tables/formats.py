@@ -59,7 +59,7 @@ STYLES = {
     "inconclusive": "yellow",
     "failed": "magenta",
 }
-# Columns that a narrow terminal omits, in this order.
+# Columns of verdicts that a narrow terminal omits, in this order; of other tables: from the right.
 OPTIONAL = ("needs", "against", "seeds", "mean [95%]")
 LONGEST_WORD = 24  # that is not broken
 FORMATS = ("markdown", "latex", "html", "csv", "json", "terminal")
@@ -482,7 +482,8 @@ def _terminal(
         say(title + (f", profile {name}" if (name := frame.attrs.get("profile")) else ""), "bold")
     say(frame.attrs.get("summary"))
     console.print(table)
-    say(f"columns omitted at this width: {', '.join(left_out)}" if left_out else "", "dim")
+    omitted = ", ".join(left_out[::-1])
+    say(f"omitted here: {omitted}; --wide or --columns shows them" if left_out else "", "dim")
     for text in (about.get("caption"), *about.get("notes", ())):
         say(text, "dim")
     return out.getvalue().rstrip("\n")
@@ -503,7 +504,8 @@ def _fitted(
     def spare() -> int:
         return width - sum(least.values()) - 3 * len(least)
 
-    left_out = [name for name in OPTIONAL if spare() < 0 and least.pop(name, 0)]
+    order = OPTIONAL if "verdict" in cells else [x for x in cells if x not in KEYS][:0:-1]
+    left_out = [name for name in order if spare() < 0 and least.pop(name, 0)]
     if spare() < 0:
         return {name: least[name] if name in numeric else None for name in least}, left_out
     for name in least:

@@ -287,3 +287,5 @@ def test_every_kind_of_table_has_every_format(study_runs) -> None:
             continue
         for form in FORMATS:
             assert format_table(frame, form, width=80), (kind, form)
+        words = format_table(frame, "terminal", width=80).split()
+        assert set(frame.get("variant", ())) <= set(words), f"{kind}: broken names"

@@ -68,6 +68,7 @@ CASES = [
     ("run hopper", "'hopper' is a task: give it by --tasks hopper"),
     ("run CartPole-v1", "'CartPole-v1' is a task of Gymnasium, not a study"),
     ("run gae_lambda", "'gae_lambda' is a setting: `ablations sweep gae_lambda=A,B` compares"),
+    ("run toy.py", "'toy.py' is not a study: study files are TOML"),
     ("run lr", "'lr' is a setting: `ablations sweep learning_rate=A,B` compares it"),
     ("run gae --tasks CarRacing-v3", "is not among the tasks (`ablations list tasks`)"),
     ("run gae --tasks HalfCheetah-v4", "is 'halfcheetah' here, with Brax's physics"),

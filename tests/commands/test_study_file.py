@@ -148,6 +148,8 @@ def test_a_study_file_is_known_to_its_request_alone(folder) -> None:
     ]
     with pytest.raises(UserError, match="unknown study 'walk'"):
         folder.plans("walk")
+    with pytest.raises(UserError, match=r"^'empty\.toml': missing key 'study'"):
+        folder.plans(folder.study(name="empty.toml", text=""))
 
 
 def test_a_named_file_whose_code_was_edited_shows_no_old_results(folder) -> None:

@@ -351,18 +351,20 @@ def test_runs_that_cannot_be_told_apart_are_refused(tmp_path) -> None:
 LONG = "run,seed,step,return\n"
 REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", LONG, "has no values"),
-    ("r.csv", "run,seed,return\na,0,1\n", "no known column of steps: name it with --step"),
+    ("r.csv", "run,seed,return\na,0,1\n", "name it with --step; columns: run, seed, return"),
     ("r.csv", f"{LONG}a,zero,1,1\n", "line 2: seed must be a whole number, not 'zero'"),
     ("r.csv", f"{LONG}a,0,1,1\na,0,,2\n", "line 3: step must be a whole number, but is empty"),
     ("r.csv", f"{LONG}a,0,1,high\n", "line 2: return must be a number, not 'high'"),
     ("r.csv", f"{LONG}a,0,1,1\n{LONG}a,0,1,2\n", "line 4: two values for step 1; give each"),
-    ("r.csv", "run,seed,step,gain,loss\na,0,1,1,1\n", "name one with --metric: gain, loss"),
+    ("r.csv", "run,seed,step,a,b,c\na,0,1,x,1,1\n", "name one with --metric: b, c"),
+    ("r.csv", "run,seed,step,metric,value\na,0,1,return,1\n", "export --format archive"),
+    ("r.csv", "run,seed,hash,record,return\na,0,1,x,1\n", "put it into archive/ of the"),
     ("r.csv", f"{LONG}a,0,1,1,5\nb,0,1,1,5\n", "line 2: 5 fields, but the header has 4 names"),
     ("r.csv", "run,seed,step,return, return\na,0,1,1,2\n", "has two columns 'return'"),
     ("r.csv", "run;seed;step;return\na;1;10;9,125\n", "return must be a number, not '9,125'"),
     ("r.csv", "run,seed,step,mode,return\na,1,1,train,9\na,1,2,eval,1\n", "of several kinds"),
     ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "not text in UTF-8"),
-    ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "neither a table .*docs/own-runs.md"),
+    ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "unknown ending '.wandb'; .*docs/own-runs.md"),
     ("x.csv", '"global_step","a - r","a - r"\n1,2,3\n', "two columns 'a - r'"),
     ("x.csv", "mode,step,return\ntrain,1,9\neval,2,2\n", "of several kinds .'eval', 'train'"),
     ("x.csv", "step,return\n2,9\n1,2\n", "line 3: steps go back from 2 to 1: does the file"),
@@ -370,7 +372,7 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("x.parquet", b"PAR1" * 9, "is not a Parquet file"),
     ("x.csv", gzip.compress(b"step,return\n1,2\n", mtime=0), "compressed or binary: save"),
     ("x.csv", "step,return\n1,2\n".encode("utf-16"), "in UTF-16, .*: save it as CSV in"),
-    ("x.log", "step=1 return=2\n", "neither a table .* nor JSON lines .*docs/own-runs.md"),
+    ("x.log", "step=1 return=2\n", "'.log'; known endings: .csv, .*docs/own-runs.md"),
     ("0.monitor.csv", '#{"env_id": "a"}\nr,l,t\n1,1,1\n', "of one of a run's environments"),
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ def saved(shells: Callable[[], Any]) -> Any:
     shell = shells()
     shell("run", "toy", "--variants", "up", "--seeds", "20", "--quiet")
     said = shell("check", "up", "--save", "toy").stdout
-    assert "1 curves of 20 seeds: first version" in said
+    assert "1 curves of 20 seeds: first version\n24 seeds are recommended" in said
     return shell
 
 

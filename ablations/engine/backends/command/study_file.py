@@ -82,7 +82,7 @@ def named(argument: str) -> tuple[str, tuple[Study, ...]]:
 def read(path: Path) -> Study:
     """Read a study file. Raises UserError that names the file."""
     try:
-        return _study(required(_File, read_toml(path), "the file:"), path.resolve())
+        return _study(required(_File, read_toml(path), ""), path.resolve())
     except FileNotFoundError:
         raise UserError(f"the study file '{path}' does not exist") from None
     except Foreign:
