@@ -3,7 +3,7 @@
 # ./run_all.sh test   sets up what the tests need and runs them; test --fast: those that take little time;
 #                     test --all: also long forms, and tests of pages whose inputs (tests/digests.txt) are unchanged
 #
-# Needs Python 3.11 or newer and git. The first takes about ten minutes on two cores. Interrupted and started again, it goes on where it was.
+# Needs Python 3.11 or newer and git. The first takes about eight minutes on two cores. Interrupted and started again, it goes on where it was.
 set -euo pipefail
 cd "$(dirname "$0")"
 

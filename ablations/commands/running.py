@@ -21,7 +21,6 @@ from ablations.commands.selected import (
     note,
     of_studies,
     selection_of,
-    unpacked,
 )
 from ablations.core.decode import Json
 from ablations.engine import explanation
@@ -36,6 +35,7 @@ from ablations.engine.slurm.cluster import Cluster, read_cluster
 from ablations.engine.slurm.submit import submit
 from ablations.engine.stored import resolved, to_work_on
 from ablations.errors import UserError, count, printable
+from ablations.io.archives import restore
 from ablations.parameters import (
     RARE,
     SEVERAL,
@@ -305,7 +305,9 @@ def train(
     plans: list[Plan], results: str | Path, options: Mapping[str, Any], seconds: float | None = None
 ) -> Trained:
     """Train the plans here, for some seconds at most, or submit jobs; see `Execution`."""
-    folder, cluster = unpacked(Path(results), ()), cluster_of(options)
+    folder, cluster = Path(results), cluster_of(options)
+    hashes = frozenset(cell.hash for plan in plans for cell in plan.cells)
+    restore(folder, runs=None if options.get("until") else hashes)
     script, quiet = bool(options.get("script")), bool(options.get("quiet"))
     dry = bool(options.get("dry_run"))
     if options.get("until") and (cluster is not None or dry or script):

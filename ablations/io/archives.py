@@ -77,10 +77,13 @@ def archive(
     return written
 
 
-def restore(results: Path, studies: Collection[str] = ()) -> None:
+def restore(
+    results: Path, studies: Collection[str] = (), runs: frozenset[str] | None = None
+) -> None:
     """Unpack archived runs and plans that a results folder lacks: of these studies, or of all.
 
-    An archive that is damaged or of another format is skipped with a warning.
+    With the hashes of `runs`, archives without any of them stay packed. An archive that is damaged
+    or of another format is skipped with a warning.
     """
     files = [
         path
@@ -98,6 +101,9 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
     for path in files:
         if unpacked.get(path.name) == stamps[path.name]:
             continue
+        if runs is not None and not _may_have(path, runs):
+            del stamps[path.name]
+            continue
         try:
             plans[path.name] = _restore(path, results, plans.get(path.name))
             changed = True
@@ -108,6 +114,14 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
         os.sync()  # the records must be on disk before the stamp
         about = {"files": unpacked | stamps, "plans": plans}
         write_atomically(stamp, json.dumps(about, indent=1, sort_keys=True))
+
+
+def _may_have(path: Path, runs: frozenset[str]) -> bool:
+    """Return whether an archive has one of these runs, or is damaged."""
+    try:
+        return not runs.isdisjoint(parquet.decode(read_bytes(path), {"hash"})[0]["hash"])
+    except (ValueError, KeyError, UserError):
+        return True
 
 
 def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:

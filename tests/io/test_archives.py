@@ -98,7 +98,9 @@ def test_what_is_there_stays_and_what_is_deleted_comes_back(ran, tmp_path: Path)
     archive([plan], ran.results, tmp_path / "archive")
     restore(tmp_path, ["mine"])
     assert not (tmp_path / "cells").exists(), "there is no archive of this study"
-    restore(tmp_path, ["toy"])
+    restore(tmp_path, runs=frozenset({"another"}))
+    assert not (tmp_path / "cells").exists(), "no archive has this run"
+    restore(tmp_path, runs=frozenset({plan.cells[0].hash}))
     first, second = (tmp_path / "cells" / cell.hash for cell in plan.cells)
     shutil.rmtree(first)
     (second / "mine").touch()
