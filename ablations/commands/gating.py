@@ -144,8 +144,8 @@ def _require_sound(options: SimpleNamespace) -> None:
     for flag, most, such in (("rate", 0.5, "5%"), ("futility", 0.5, "10%"), ("minutes", 1e6, "30")):
         value = getattr(options, flag)
         if value is not None and not (0 < value < most or (flag == "futility" and value == 0)):
-            below = f"below {most:.0%}" if most < 1 else "above 0"
-            raise UserError(f"--{flag} must be {below}, such as {such}, not {value:g}")
+            allowed = f"between 0 and {most:.0%}" if most < 1 else "above 0"
+            raise UserError(f"--{flag} must be {allowed}, such as {such}, not {value:g}")
     for flag in ("candidates", "fresh") if not options.ledger else ():
         if getattr(options, flag) is not None:
             raise UserError(f"--{flag} is for a ledger: add --ledger FILE")

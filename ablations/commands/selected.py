@@ -56,17 +56,17 @@ def plans(
 ) -> tuple[list[Plan], Path]:
     """Return the plans that a command reads, and their folder.
 
-    The archives of these studies are unpacked. If they lack runs of the selection, all archives
-    are, as studies share runs.
+    The archives of these studies are unpacked. If they lack runs of the selection, archives with
+    these runs are too, as studies share runs.
     """
     names, folder = names_of(asked), Path(results)
     folder = unpacked(folder, names)
     for name in names:
         _require_known(name, folder)
     found = planned(names, folder, selection)
-    cells = (cell for plan in found for cell in plan.cells)
-    if selects(selection) and not all(cell_folder(folder, cell.hash).exists() for cell in cells):
-        restore(folder)
+    hashes = frozenset(cell.hash for plan in found for cell in plan.cells)
+    if selects(selection) and not all(cell_folder(folder, name).exists() for name in hashes):
+        restore(folder, runs=hashes)
         found = planned(names, folder, selection)
     return found, folder
 
