@@ -62,7 +62,7 @@ Spec = Mapping[str, Any]
 def arguments_of(peer: str, task: str) -> dict[str, Any]:
     from ablations.presets.purejaxrl import MINATAR, OF_DISCRETE
 
-    theirs = OF_DISCRETE if task == "cartpole" else {**OF_DISCRETE, **MINATAR}
+    theirs = {**OF_DISCRETE.arguments, **({} if task == "cartpole" else MINATAR)}
     return theirs if peer == "purejaxrl" else {n: theirs[name] for n, name in OF_REJAX.items()}
 
 

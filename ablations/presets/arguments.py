@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ablations.errors import UserError
-from ablations.presets.definition import Arguments, Read
+from ablations.presets.definition import Argument, Arguments, Read
+
+if TYPE_CHECKING:
+    from ablations.core.decode import Json
 
 Key = TypeVar("Key")
 UNBOUNDED = 1e30  # bound of a clip that a library does not have
@@ -46,6 +49,40 @@ def of_whole_actions(
         name: (value, renamed.get(file, file))
         for name, (value, file) in read.items()
         if name not in OF_VECTORS
+    }
+
+
+def redefined(arguments: Arguments, defaults: Arguments, file: str | None = None) -> dict[str, Any]:
+    """Return arguments with some other defaults, those that are settings read in another file."""
+    return {
+        name: of._replace(default=defaults.get(name, of.default), file=file or of.file)
+        if isinstance(of, Argument)
+        else defaults.get(name, of)
+        for name, of in arguments.items()
+    }
+
+
+def usual_ppo(file: str, networks: str) -> dict[str, Read]:
+    """Return settings that most libraries have; networks: the file of the networks."""
+    of_update: dict[str, Json] = {
+        "minibatch_unit": "transitions",
+        "minibatch_order": "redrawn",
+        "advantage_timing": "iteration",
+        "advantage_scope": "minibatch",
+        "policy_loss": "clip",
+        "value_error": "squared",
+        "kl_stop": "none",
+        "value_normalization": "none",
+        "advantage_scaling": "none",
+    }
+    of_networks: dict[str, Json] = {
+        "torso": "separate",
+        "bias_init": "zeros",
+        "value_init_scale": 1.0,
+    }
+    return {
+        **{name: (value, file) for name, value in of_update.items()},
+        **{name: (value, networks) for name, value in of_networks.items()},
     }
 
 

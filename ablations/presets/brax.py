@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import refused, setting
-from ablations.presets.definition import Arguments, Preset, Read
+from ablations.presets.arguments import refused, setting, usual_ppo
+from ablations.presets.definition import Argument, Arguments, Preset, Read
 
 TRAIN = "brax/training/agents/ppo/train.py"
 LOSSES = "brax/training/agents/ppo/losses.py"
@@ -15,27 +15,27 @@ STATISTICS = "brax/training/acme/running_statistics.py"
 
 ARGUMENTS = {
     "batch_size": 32,
-    "num_minibatches": 16,
-    "unroll_length": 10,
-    "num_updates_per_batch": 2,
-    "learning_rate": 1e-4,
+    "num_minibatches": Argument(16, "num_minibatches", TRAIN),
+    "unroll_length": Argument(10, "unroll_length", TRAIN),
+    "num_updates_per_batch": Argument(2, "epochs", TRAIN),
+    "learning_rate": Argument(1e-4, "learning_rate", TRAIN),
     "learning_rate_schedule": None,
     "desired_kl": 0.01,
     "learning_rate_schedule_min_lr": 1e-5,
     "learning_rate_schedule_max_lr": 1e-2,
-    "entropy_cost": 1e-4,
-    "discounting": 0.9,
-    "gae_lambda": 0.95,
-    "clipping_epsilon": 0.3,
-    "clipping_epsilon_value": None,
+    "entropy_cost": Argument(1e-4, "entropy_coefficient", TRAIN),
+    "discounting": Argument(0.9, "discount", TRAIN),
+    "gae_lambda": Argument(0.95, "gae_lambda", TRAIN),
+    "clipping_epsilon": Argument(0.3, "clip_epsilon", TRAIN),
+    "clipping_epsilon_value": Argument(None, "value_clip_range", LOSSES),
     "vf_loss_coefficient": 0.5,
-    "reward_scaling": 1.0,
+    "reward_scaling": Argument(1.0, "reward_scale", LOSSES),
     "normalize_observations": False,
     "normalize_advantage": True,
-    "max_grad_norm": None,
+    "max_grad_norm": Argument(None, "max_gradient_norm", OPTIMIZER),
     "policy_hidden_layer_sizes": (32,) * 4,
     "value_hidden_layer_sizes": (256,) * 5,
-    "activation": "swish",
+    "activation": Argument("swish", "activation", NETWORKS),
     "num_envs": 1,
     "normalize_observations_mode": "welford",
 }
@@ -82,29 +82,19 @@ def settings(a: Arguments) -> dict[str, Read]:
     if not a["normalize_observations"]:
         normalization = "none"
     read: dict[str, Read] = {
+        **usual_ppo(LOSSES, NETWORKS),
         "num_envs": (segments, TRAIN),
-        "unroll_length": (a["unroll_length"], TRAIN),
-        "num_minibatches": (a["num_minibatches"], TRAIN),
-        "epochs": (a["num_updates_per_batch"], TRAIN),
         "minibatch_unit": ("segments", TRAIN),
         "minibatch_order": ("redrawn", TRAIN),
         "advantage": ("brax", LOSSES),
         "advantage_timing": ("minibatch", LOSSES),
         "advantage_statistics": ("all" if a["normalize_advantage"] else "none", LOSSES),
-        "advantage_scope": ("minibatch", LOSSES),
         "ddof": (0.0, LOSSES),
         "epsilon": (1e-8, LOSSES),
-        "discount": (a["discounting"], TRAIN),
-        "gae_lambda": (a["gae_lambda"], TRAIN),
-        "policy_loss": ("clip", LOSSES),
-        "clip_epsilon": (a["clipping_epsilon"], TRAIN),
-        "value_error": ("squared", LOSSES),
         "value_coefficient": (0.5 * a["vf_loss_coefficient"], LOSSES),
         "value_clip": ("none" if value_clip is None else "pessimistic", LOSSES),
         "entropy_estimate": ("one_sample", DISTRIBUTION),
-        "entropy_coefficient": (a["entropy_cost"], TRAIN),
         "gradient_clip": ("none" if norm is None else "global_norm", OPTIMIZER),
-        "learning_rate": (a["learning_rate"], TRAIN),
         "learning_rate_schedule": (schedule, OPTIMIZER),
         "adam_epsilon": (1e-8, OPTIMIZER),
         "kl_stop": ("none", TRAIN),
@@ -112,19 +102,12 @@ def settings(a: Arguments) -> dict[str, Read]:
         "policy_std": ("softplus_head", DISTRIBUTION),
         "policy_layers": (list(a["policy_hidden_layer_sizes"]), NETWORKS),
         "value_layers": (list(a["value_hidden_layer_sizes"]), NETWORKS),
-        "torso": ("separate", NETWORKS),
-        "activation": (a["activation"], NETWORKS),
         "network_init": ("lecun_uniform", NETWORKS),
-        "bias_init": ("zeros", NETWORKS),
         "policy_init_scale": (1.0, NETWORKS),
-        "value_init_scale": (1.0, NETWORKS),
         "observation_normalization": (normalization, TRAIN),
         "observation_statistics": (setting(a, "normalize_observations_mode", MODES), STATISTICS),
         "observation_scaling": ("bounded_std", STATISTICS),
         "reward_scaling": ("constant", LOSSES),
-        "reward_scale": (a["reward_scaling"], LOSSES),
-        "value_normalization": ("none", LOSSES),
-        "advantage_scaling": ("none", LOSSES),
         "reset_pool": (1, WRAPPERS),
     }
     if adaptive:
@@ -134,10 +117,8 @@ def settings(a: Arguments) -> dict[str, Read]:
             "learning_rate_high": (a["learning_rate_schedule_max_lr"], TRAIN),
             "learning_rate_factor": (1.5, OPTIMIZER),
         }
-    if value_clip is not None:
-        read["value_clip_range"] = (value_clip, LOSSES)
     if norm is not None:
-        read |= {"max_gradient_norm": (norm, OPTIMIZER), "gradient_norm_epsilon": (0.0, OPTIMIZER)}
+        read["gradient_norm_epsilon"] = (0.0, OPTIMIZER)
     return read
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import of_whole_actions, unscaled
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.arguments import of_whole_actions, redefined, unscaled, usual_ppo
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Argument, Arguments, Preset, Read
 
 SCRIPT = "cleanrl/ppo_continuous_action.py"
 DISCRETE = "cleanrl/ppo.py"
@@ -13,32 +13,35 @@ WRAPPERS = "gymnasium/wrappers/normalize.py (gymnasium 0.29.1)"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 
 ARGUMENTS = {
-    "num_envs": 1,
-    "num_steps": 2048,
-    "num_minibatches": 32,
-    "update_epochs": 10,
-    "learning_rate": 3e-4,
+    "num_envs": Argument(1, "num_envs", SCRIPT),
+    "num_steps": Argument(2048, "unroll_length", SCRIPT),
+    "num_minibatches": Argument(32, "num_minibatches", SCRIPT),
+    "update_epochs": Argument(10, "epochs", SCRIPT),
+    "learning_rate": Argument(3e-4, "learning_rate", SCRIPT),
     "anneal_lr": True,
-    "gamma": 0.99,
-    "gae_lambda": 0.95,
+    "gamma": Argument(0.99, "discount", SCRIPT),
+    "gae_lambda": Argument(0.95, "gae_lambda", SCRIPT),
     "norm_adv": True,
-    "clip_coef": 0.2,
+    "clip_coef": Argument(0.2, "clip_epsilon", SCRIPT),
     "clip_vloss": True,
-    "ent_coef": 0.0,
+    "ent_coef": Argument(0.0, "entropy_coefficient", SCRIPT),
     "vf_coef": 0.5,
-    "max_grad_norm": 0.5,
-    "target_kl": None,
-    "activation": "tanh",
+    "max_grad_norm": Argument(0.5, "max_gradient_norm", SCRIPT),
+    "target_kl": Argument(None, "target_kl", SCRIPT),
+    "activation": Argument("tanh", "activation", SCRIPT),
 }
-OF_DISCRETE = {
-    **ARGUMENTS,
-    "num_envs": 4,
-    "num_steps": 128,
-    "num_minibatches": 4,
-    "update_epochs": 4,
-    "learning_rate": 2.5e-4,
-    "ent_coef": 0.01,
-}
+OF_DISCRETE = redefined(
+    ARGUMENTS,
+    {
+        "num_envs": 4,
+        "num_steps": 128,
+        "num_minibatches": 4,
+        "update_epochs": 4,
+        "learning_rate": 2.5e-4,
+        "ent_coef": 0.01,
+    },
+    DISCRETE,
+)
 WRAPPED: dict[str, Read] = {
     "observation_normalization": ("after", WRAPPERS),
     "observation_statistics": ("per_environment", WRAPPERS),
@@ -53,34 +56,20 @@ WRAPPED: dict[str, Read] = {
 
 def settings(a: Arguments) -> dict[str, Read]:
     """Translate CleanRL's arguments to our settings."""
-    read: dict[str, Read] = {
-        "num_envs": (a["num_envs"], SCRIPT),
-        "unroll_length": (a["num_steps"], SCRIPT),
-        "num_minibatches": (a["num_minibatches"], SCRIPT),
-        "epochs": (a["update_epochs"], SCRIPT),
-        "minibatch_unit": ("transitions", SCRIPT),
+    return {
+        **usual_ppo(SCRIPT, SCRIPT),
         "minibatch_order": ("shuffled_on", SCRIPT),
         "advantage": ("done_cut", SCRIPT),
-        "advantage_timing": ("iteration", SCRIPT),
         "advantage_statistics": ("all" if a["norm_adv"] else "none", SCRIPT),
-        "advantage_scope": ("minibatch", SCRIPT),
         "ddof": (1.0, SCRIPT),
         "epsilon": (1e-8, SCRIPT),
-        "discount": (a["gamma"], SCRIPT),
-        "gae_lambda": (a["gae_lambda"], SCRIPT),
-        "policy_loss": ("clip", SCRIPT),
-        "clip_epsilon": (a["clip_coef"], SCRIPT),
-        "value_error": ("squared", SCRIPT),
         "value_coefficient": (0.5 * a["vf_coef"], SCRIPT),
         "value_clip": ("pessimistic" if a["clip_vloss"] else "none", SCRIPT),
         "value_clip_range": (a["clip_coef"], SCRIPT),
         "old_value": ("rollout", SCRIPT),
         "entropy_estimate": ("closed_form", SCRIPT),
-        "entropy_coefficient": (a["ent_coef"], SCRIPT),
         "gradient_clip": ("global_norm", SCRIPT),
-        "max_gradient_norm": (a["max_grad_norm"], SCRIPT),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
-        "learning_rate": (a["learning_rate"], SCRIPT),
         "learning_rate_schedule": ("linear" if a["anneal_lr"] else "constant", SCRIPT),
         "adam_epsilon": (1e-5, SCRIPT),
         "kl_stop": ("none" if a["target_kl"] is None else "epoch", SCRIPT),
@@ -90,22 +79,13 @@ def settings(a: Arguments) -> dict[str, Read]:
         "std_low": (0.0, SCRIPT),
         "policy_layers": ([64, 64], SCRIPT),
         "value_layers": ([64, 64], SCRIPT),
-        "torso": ("separate", SCRIPT),
-        "activation": (a["activation"], SCRIPT),
         "network_init": ("orthogonal", SCRIPT),
-        "bias_init": ("zeros", SCRIPT),
         "policy_hidden_gain": (math.sqrt(2.0), SCRIPT),
         "value_hidden_gain": (math.sqrt(2.0), SCRIPT),
         "policy_init_scale": (0.01, SCRIPT),
-        "value_init_scale": (1.0, SCRIPT),
         **WRAPPED,
-        "value_normalization": ("none", SCRIPT),
-        "advantage_scaling": ("none", SCRIPT),
         "reset_pool": (FRESH, SCRIPT),
     }
-    if a["target_kl"] is not None:
-        read["target_kl"] = (a["target_kl"], SCRIPT)
-    return read
 
 
 def of_discrete(a: Arguments) -> dict[str, Read]:

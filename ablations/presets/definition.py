@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ablations.errors import UserError, unknown
 
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 
 Arguments: TypeAlias = Mapping[str, Any]  # of a library, with its names and types
 Read: TypeAlias = "tuple[Json, str]"  # a value, and the file in the library where it was read
+
+
+class Argument(NamedTuple):
+    """An argument with the meaning of one of our settings: its default, the setting, the file.
+
+    The value None leaves the setting out.
+    """
+
+    default: Any
+    setting: str
+    file: str
+
 
 FRESH = 64  # reset_pool of all libraries that draw a fresh reset for every episode
 FRESH_IN_WORDS = (
@@ -37,8 +49,8 @@ class Preset:
     """A library's algorithm with its defaults.
 
     library: name, version and repository.
-    arguments: of the library, with its names and defaults.
-    settings: arguments -> settings of `trainer`, each with the file where it was read.
+    arguments: of the library, by its names: a default, or an `Argument`.
+    settings: arguments -> the other settings of `trainer`, each with the file where it was read.
     in_words: differences that no setting expresses, a sentence each.
     unexpressed: further arguments that have no setting: name -> their default and meaning.
     discrete: the preset for tasks with discrete actions; None: the same one.
@@ -56,13 +68,21 @@ class Preset:
     def __post_init__(self) -> None:
         """Add the arguments without a setting to the others."""
         more = {name: default for name, (default, _) in self.unexpressed.items()}
-        object.__setattr__(self, "arguments", {**self.arguments, **more})
+        given, others = {**self.arguments, **more}, self.settings
+        named = {name: of for name, of in given.items() if isinstance(of, Argument)}
+
+        def settings(a: Arguments) -> dict[str, Read]:
+            same = {of.setting: (a[n], of.file) for n, of in named.items() if a[n] is not None}
+            return {**same, **others(a)}
+
+        object.__setattr__(self, "arguments", given | {n: of.default for n, of in named.items()})
+        object.__setattr__(self, "settings", settings)
 
     def on(self, task: Task) -> Preset:
         """Return the preset for a task. Raises UserError if it does not support its actions."""
         if not task.discrete:
             return self
-        if self.discrete is None and "action_distribution" in self.settings(self.arguments):
+        if self.discrete is None and "action_distribution" in self.values():
             others = ", ".join(name for name, preset in presets().items() if preset.discrete)
             raise UserError(
                 f"preset '{self.name}' needs continuous actions, but those of '{task.name}' are "

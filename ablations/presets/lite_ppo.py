@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ablations.presets.arguments import UNBOUNDED, setting
-from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.definition import RATE_IN_WORDS, Argument, Arguments, Preset, Read
 
 PAPER = "Liu et al. 2025, arXiv 2508.08221"
 PAGE = "docs_roll/docs/User Guides/Algorithms/LitePPO.md"
@@ -15,18 +15,18 @@ TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 TORCH_ADAM = "torch/optim/adamw.py"
 
 ARGUMENTS = {
-    "rollout_batch_size": 512,
-    "num_return_sequences_in_group": 8,
-    "ppo_epochs": 1,
-    "pg_clip": 0.2,
+    "rollout_batch_size": Argument(512, "prompts", PAGE),
+    "num_return_sequences_in_group": Argument(8, "samples_per_prompt", PAGE),
+    "ppo_epochs": Argument(1, "epochs", PAGE),
+    "pg_clip": Argument(0.2, "clip_epsilon", PAGE),
     "dual_clip_loss": True,
     "whiten_advantages": True,
     "advantage_clip": 2.0,
     "loss_agg_mode": "seq-mean-token-mean",
     "use_kl_loss": True,
     "kl_loss_coef": 0.001,
-    "entropy_loss_coef": 0.0,
-    "max_grad_norm": 1.0,
+    "entropy_loss_coef": Argument(0.0, "entropy_coefficient", CONFIG),
+    "max_grad_norm": Argument(1.0, "max_gradient_norm", CONFIG),
 }
 REDUCTIONS = {
     "token-mean": "token_mean",
@@ -38,12 +38,8 @@ REDUCTIONS = {
 def policy_loss(a: Arguments) -> dict[str, Read]:
     """Return the settings of the policy loss."""
     if not a["dual_clip_loss"]:
-        return {"policy_loss": ("clip", ACTOR), "clip_epsilon": (a["pg_clip"], PAGE)}
-    return {
-        "policy_loss": ("dual_clip", ACTOR),
-        "clip_epsilon": (a["pg_clip"], PAGE),
-        "dual_clip": (1 + 2 * a["pg_clip"], ACTOR),
-    }
+        return {"policy_loss": ("clip", ACTOR)}
+    return {"policy_loss": ("dual_clip", ACTOR), "dual_clip": (1 + 2 * a["pg_clip"], ACTOR)}
 
 
 def divergence(a: Arguments) -> dict[str, Read]:
@@ -63,10 +59,7 @@ def settings(a: Arguments) -> dict[str, Read]:
     whitened = "_whitened" if a["whiten_advantages"] else ""
     clip = 1e6 if a["advantage_clip"] is None else a["advantage_clip"]
     return {
-        "prompts": (a["rollout_batch_size"], PAGE),
-        "samples_per_prompt": (a["num_return_sequences_in_group"], PAGE),
         "num_minibatches": (1, PAPER),
-        "epochs": (a["ppo_epochs"], PAGE),
         "completion_unit": ("samples", WORKER),
         "minibatch_order": ("redrawn", WORKER),
         "critic": ("none", PAPER),
@@ -78,10 +71,8 @@ def settings(a: Arguments) -> dict[str, Read]:
         **policy_loss(a),
         "log_ratio_clip": (UNBOUNDED, ACTOR),
         "policy_loss_reduction": (setting(a, "loss_agg_mode", REDUCTIONS), PAGE),
-        "entropy_coefficient": (a["entropy_loss_coef"], CONFIG),
         "temperature": (1.0, PAPER),
         "gradient_clip": ("global_norm", CONFIG),
-        "max_gradient_norm": (a["max_grad_norm"], CONFIG),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
         "learning_rate_schedule": ("constant", PAPER),
         "adam_epsilon": (1e-8, TORCH_ADAM),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import UNBOUNDED, refused, setting, steps
-from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.arguments import UNBOUNDED, redefined, refused, setting, steps
+from ablations.presets.definition import RATE_IN_WORDS, Argument, Arguments, Preset, Read
 
 CLI = "openrlhf/cli/train_ppo_ray.py"
 LOSS = "openrlhf/models/loss.py"
@@ -17,23 +17,23 @@ TORCH_ADAM = "torch/optim/adamw.py"
 ARGUMENTS = {
     "algo.advantage.estimator": "reinforce",
     "algo.advantage.no_std_norm": False,
-    "rollout.batch_size": 1024,
-    "rollout.n_samples_per_prompt": 1,
+    "rollout.batch_size": Argument(1024, "prompts", CLI),
+    "rollout.n_samples_per_prompt": Argument(1, "samples_per_prompt", CLI),
     "train.batch_size": 128,
-    "train.max_epochs": 1,
+    "train.max_epochs": Argument(1, "epochs", CLI),
     "train.dynamic_batch_enable": False,
     "actor.policy_loss_type": "ppo",
     "actor.eps_clip": 0.2,
     "actor.eps_clip_low_high": None,
-    "actor.dual_clip": None,
-    "algo.kl.init_coef": 0.01,
+    "actor.dual_clip": Argument(None, "dual_clip", CLI),
+    "algo.kl.init_coef": Argument(0.01, "kl_coefficient", CLI),
     "algo.kl.use_loss": False,
     "algo.kl.estimator": "k1",
     "reward.clip_range": (-10.0, 10.0),
     "actor.entropy_coef": None,
-    "actor.max_norm": 1.0,
-    "actor.adam.eps": 1e-8,
-    "rollout.temperature": 1.0,
+    "actor.max_norm": Argument(1.0, "max_gradient_norm", CLI),
+    "actor.adam.eps": Argument(1e-8, "adam_epsilon", TORCH_ADAM),
+    "rollout.temperature": Argument(1.0, "temperature", CLI),
 }
 UNEXPRESSED = {
     "algo.kl.target": (None, "a controller of the divergence's coefficient"),
@@ -87,12 +87,8 @@ def policy_loss(a: Arguments) -> dict[str, Read]:
         }
     read["policy_loss_reduction"] = ("token_mean", LOSS)
     bounds = "clip" if low == high else "clip_higher"
-    if a["actor.dual_clip"] is None:
-        return read | {"policy_loss": (bounds, LOSS)}
-    return read | {
-        "policy_loss": (f"dual_{bounds}", LOSS),
-        "dual_clip": (a["actor.dual_clip"], CLI),
-    }
+    dual = "" if a["actor.dual_clip"] is None else "dual_"
+    return read | {"policy_loss": (f"{dual}{bounds}", LOSS)}
 
 
 def divergence(a: Arguments) -> dict[str, Read]:
@@ -101,7 +97,6 @@ def divergence(a: Arguments) -> dict[str, Read]:
     estimate = setting(a, "algo.kl.estimator", ESTIMATES)
     return {
         "kl_placement": (f"{side}_{estimate}", EXPERIENCE),
-        "kl_coefficient": (a["algo.kl.init_coef"], CLI),
         "kl_clip": (10.0, UTILS),
         **({"kl_log_ratio_clip": (UNBOUNDED, UTILS)} if estimate == "k3" else {}),
     }
@@ -112,10 +107,7 @@ def settings(a: Arguments) -> dict[str, Read]:
     samples = a["rollout.batch_size"] * a["rollout.n_samples_per_prompt"]
     shuffled = not a["train.dynamic_batch_enable"]
     return {
-        "prompts": (a["rollout.batch_size"], CLI),
-        "samples_per_prompt": (a["rollout.n_samples_per_prompt"], CLI),
         "num_minibatches": (steps(samples, a["train.batch_size"], "train.batch_size"), CLI),
-        "epochs": (a["train.max_epochs"], CLI),
         "completion_unit": ("samples", ACTOR),
         "minibatch_order": ("redrawn" if shuffled else "kept", ACTOR),
         "critic": ("none", CLI),
@@ -124,12 +116,9 @@ def settings(a: Arguments) -> dict[str, Read]:
         **divergence(a),
         **policy_loss(a),
         "entropy_coefficient": (a["actor.entropy_coef"] or 0.0, CLI),
-        "temperature": (a["rollout.temperature"], CLI),
         "gradient_clip": ("global_norm", CLI),
-        "max_gradient_norm": (a["actor.max_norm"], CLI),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
         "learning_rate_schedule": ("constant", CLI),
-        "adam_epsilon": (a["actor.adam.eps"], TORCH_ADAM),
     }
 
 
@@ -157,17 +146,19 @@ PRESETS = (
     Preset(
         name="openrlhf_reinforce_pp_baseline",
         library=f"{LIBRARY}: REINFORCE++-baseline, {SCRIPT}",
-        arguments={
-            **ARGUMENTS,
-            "algo.advantage.estimator": "reinforce_baseline",
-            "rollout.batch_size": 128,
-            "rollout.n_samples_per_prompt": 8,
-            "train.batch_size": 1024,
-            "train.dynamic_batch_enable": True,
-            "algo.kl.init_coef": 1e-5,
-            "algo.kl.use_loss": True,
-            "algo.kl.estimator": "k2",
-        },
+        arguments=redefined(
+            ARGUMENTS,
+            {
+                "algo.advantage.estimator": "reinforce_baseline",
+                "rollout.batch_size": 128,
+                "rollout.n_samples_per_prompt": 8,
+                "train.batch_size": 1024,
+                "train.dynamic_batch_enable": True,
+                "algo.kl.init_coef": 1e-5,
+                "algo.kl.use_loss": True,
+                "algo.kl.estimator": "k2",
+            },
+        ),
         settings=settings,
         unexpressed=UNEXPRESSED,
         in_words=(

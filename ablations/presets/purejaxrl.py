@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ablations.presets.arguments import of_whole_actions, setting, unscaled
-from ablations.presets.definition import Arguments, Preset, Read
+from ablations.presets.arguments import of_whole_actions, redefined, setting, unscaled, usual_ppo
+from ablations.presets.definition import Argument, Arguments, Preset, Read
 
 SCRIPT = "purejaxrl/ppo_continuous_action.py"
 DISCRETE = "purejaxrl/ppo.py"
 WRAPPERS = "purejaxrl/wrappers.py"
 
 ARGUMENTS = {
-    "LR": 3e-4,
-    "NUM_ENVS": 2048,
-    "NUM_STEPS": 10,
-    "UPDATE_EPOCHS": 4,
-    "NUM_MINIBATCHES": 32,
-    "GAMMA": 0.99,
-    "GAE_LAMBDA": 0.95,
-    "CLIP_EPS": 0.2,
-    "ENT_COEF": 0.0,
+    "LR": Argument(3e-4, "learning_rate", SCRIPT),
+    "NUM_ENVS": Argument(2048, "num_envs", SCRIPT),
+    "NUM_STEPS": Argument(10, "unroll_length", SCRIPT),
+    "UPDATE_EPOCHS": Argument(4, "epochs", SCRIPT),
+    "NUM_MINIBATCHES": Argument(32, "num_minibatches", SCRIPT),
+    "GAMMA": Argument(0.99, "discount", SCRIPT),
+    "GAE_LAMBDA": Argument(0.95, "gae_lambda", SCRIPT),
+    "CLIP_EPS": Argument(0.2, "clip_epsilon", SCRIPT),
+    "ENT_COEF": Argument(0.0, "entropy_coefficient", SCRIPT),
     "VF_COEF": 0.5,
-    "MAX_GRAD_NORM": 0.5,
+    "MAX_GRAD_NORM": Argument(0.5, "max_gradient_norm", SCRIPT),
     "ACTIVATION": "tanh",
     "ANNEAL_LR": False,
     "NORMALIZE_ENV": True,
 }
-OF_DISCRETE = {name: value for name, value in ARGUMENTS.items() if name != "NORMALIZE_ENV"} | {
-    "LR": 2.5e-4,
-    "NUM_ENVS": 4,
-    "NUM_STEPS": 128,
-    "NUM_MINIBATCHES": 4,
-    "ENT_COEF": 0.01,
-    "ANNEAL_LR": True,
-}
-MINATAR = {"LR": 5e-3, "NUM_ENVS": 64, "NUM_MINIBATCHES": 8, "ACTIVATION": "relu"}
+DISCRETE_ARGUMENTS = redefined(
+    {name: of for name, of in ARGUMENTS.items() if name != "NORMALIZE_ENV"},
+    {
+        "LR": 2.5e-4,
+        "NUM_ENVS": 4,
+        "NUM_STEPS": 128,
+        "NUM_MINIBATCHES": 4,
+        "ENT_COEF": 0.01,
+        "ANNEAL_LR": True,
+    },
+    DISCRETE,
+)
+MINATAR: dict[str, Any] = {"LR": 5e-3, "NUM_ENVS": 64, "NUM_MINIBATCHES": 8, "ACTIVATION": "relu"}
 ACTIVATIONS = {"relu": "relu", "tanh": "tanh"}
 
 
@@ -43,56 +48,35 @@ def settings(a: Arguments) -> dict[str, Read]:
     """Translate PureJaxRL's arguments to our settings."""
     normalized = a["NORMALIZE_ENV"]
     read: dict[str, Read] = {
-        "num_envs": (a["NUM_ENVS"], SCRIPT),
-        "unroll_length": (a["NUM_STEPS"], SCRIPT),
-        "num_minibatches": (a["NUM_MINIBATCHES"], SCRIPT),
-        "epochs": (a["UPDATE_EPOCHS"], SCRIPT),
-        "minibatch_unit": ("transitions", SCRIPT),
-        "minibatch_order": ("redrawn", SCRIPT),
+        **usual_ppo(SCRIPT, SCRIPT),
         "advantage": ("done_cut", SCRIPT),
-        "advantage_timing": ("iteration", SCRIPT),
         "advantage_statistics": ("all", SCRIPT),
-        "advantage_scope": ("minibatch", SCRIPT),
         "ddof": (0.0, SCRIPT),
         "epsilon": (1e-8, SCRIPT),
-        "discount": (a["GAMMA"], SCRIPT),
-        "gae_lambda": (a["GAE_LAMBDA"], SCRIPT),
-        "policy_loss": ("clip", SCRIPT),
-        "clip_epsilon": (a["CLIP_EPS"], SCRIPT),
-        "value_error": ("squared", SCRIPT),
         "value_coefficient": (0.5 * a["VF_COEF"], SCRIPT),
         "value_clip": ("pessimistic", SCRIPT),
         "value_clip_range": (a["CLIP_EPS"], SCRIPT),
         "old_value": ("rollout", SCRIPT),
         "entropy_estimate": ("closed_form", SCRIPT),
-        "entropy_coefficient": (a["ENT_COEF"], SCRIPT),
         "gradient_clip": ("global_norm", SCRIPT),
-        "max_gradient_norm": (a["MAX_GRAD_NORM"], SCRIPT),
         "gradient_norm_epsilon": (0.0, "optax/transforms/_clipping.py"),
-        "learning_rate": (a["LR"], SCRIPT),
         "learning_rate_schedule": ("linear" if a["ANNEAL_LR"] else "constant", SCRIPT),
         "adam_epsilon": (1e-5, SCRIPT),
-        "kl_stop": ("none", SCRIPT),
         "action_distribution": ("normal", WRAPPERS),
         "policy_std": ("exp_parameter", SCRIPT),
         "initial_log_std": (0.0, SCRIPT),
         "std_low": (0.0, SCRIPT),
         "policy_layers": ([256, 256], SCRIPT),
         "value_layers": ([256, 256], SCRIPT),
-        "torso": ("separate", SCRIPT),
         "activation": (setting(a, "ACTIVATION", ACTIVATIONS), SCRIPT),
         "network_init": ("orthogonal", SCRIPT),
-        "bias_init": ("zeros", SCRIPT),
         "policy_hidden_gain": (math.sqrt(2.0), SCRIPT),
         "value_hidden_gain": (math.sqrt(2.0), SCRIPT),
         "policy_init_scale": (0.01, SCRIPT),
-        "value_init_scale": (1.0, SCRIPT),
         "observation_normalization": ("after" if normalized else "none", WRAPPERS),
         "observation_statistics": ("per_step" if normalized else "per_batch", WRAPPERS),
         "reward_scaling": ("leaking_return_std" if normalized else "constant", WRAPPERS),
         "reward_scale": (1.0, WRAPPERS),
-        "value_normalization": ("none", SCRIPT),
-        "advantage_scaling": ("none", SCRIPT),
         # Brax's AutoResetWrapper
         "reset_pool": (1, WRAPPERS),
     }
@@ -111,6 +95,20 @@ def of_discrete(a: Arguments) -> dict[str, Read]:
 
 LIBRARY = "PureJaxRL at 31756b1, github.com/luchris429/purejaxrl"
 ACTIVATION_IN_WORDS = "An ACTIVATION that is not relu is tanh to it; here only these two are taken."
+OF_DISCRETE = Preset(
+    name="purejaxrl",
+    library=f"{LIBRARY}: {DISCRETE}",
+    arguments=DISCRETE_ARGUMENTS,
+    settings=of_discrete,
+    in_words=(
+        "Gymnax's limit of time is a termination to it; here the task's episode_length "
+        "truncates, which advantage=done_cut takes for one.",
+        ACTIVATION_IN_WORDS,
+        "On MinAtar (examples/brax_minatar.ipynb) it has "
+        + ", ".join(f"{name}={value}" for name, value in MINATAR.items())
+        + ".",
+    ),
+)
 PRESET = Preset(
     name="purejaxrl",
     library=LIBRARY,
@@ -121,18 +119,5 @@ PRESET = Preset(
         "episode_length truncates, which advantage=done_cut takes for one.",
         ACTIVATION_IN_WORDS,
     ),
-    discrete=Preset(
-        name="purejaxrl",
-        library=f"{LIBRARY}: {DISCRETE}",
-        arguments=OF_DISCRETE,
-        settings=of_discrete,
-        in_words=(
-            "Gymnax's limit of time is a termination to it; here the task's episode_length "
-            "truncates, which advantage=done_cut takes for one.",
-            ACTIVATION_IN_WORDS,
-            "On MinAtar (examples/brax_minatar.ipynb) it has "
-            + ", ".join(f"{name}={value}" for name, value in MINATAR.items())
-            + ".",
-        ),
-    ),
+    discrete=OF_DISCRETE,
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import of_whole_actions, refused
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.arguments import of_whole_actions, refused, usual_ppo
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Argument, Arguments, Preset, Read
 
 PPO = "src/rejax/algos/ppo.py"
 MIXINS = "src/rejax/algos/mixins.py"
@@ -14,21 +14,21 @@ OPTAX = "optax/_src/alias.py"
 ENVIRONMENT = "gymnax/environments/environment.py"
 
 ARGUMENTS = {
-    "num_envs": 64,
-    "num_steps": 64,
-    "num_minibatches": 16,
-    "num_epochs": 8,
-    "learning_rate": 3e-4,
-    "gamma": 0.99,
-    "gae_lambda": 0.95,
-    "clip_eps": 0.2,
+    "num_envs": Argument(64, "num_envs", PPO),
+    "num_steps": Argument(64, "unroll_length", PPO),
+    "num_minibatches": Argument(16, "num_minibatches", PPO),
+    "num_epochs": Argument(8, "epochs", PPO),
+    "learning_rate": Argument(3e-4, "learning_rate", PPO),
+    "gamma": Argument(0.99, "discount", PPO),
+    "gae_lambda": Argument(0.95, "gae_lambda", PPO),
+    "clip_eps": Argument(0.2, "clip_epsilon", PPO),
     "vf_coef": 0.5,
-    "ent_coef": 0.01,
+    "ent_coef": Argument(0.01, "entropy_coefficient", PPO),
     "max_grad_norm": math.inf,
     "normalize_observations": False,
     "normalize_rewards": False,
     "reward_normalization_discount": 0.99,
-    "activation": "swish",
+    "activation": Argument("swish", "activation", PPO),
 }
 
 
@@ -58,34 +58,19 @@ def settings(a: Arguments) -> dict[str, Read]:
     """Translate Rejax's arguments to our settings."""
     normalized = a["normalize_observations"]
     read: dict[str, Read] = {
-        "num_envs": (a["num_envs"], PPO),
-        "unroll_length": (a["num_steps"], PPO),
-        "num_minibatches": (a["num_minibatches"], PPO),
-        "epochs": (a["num_epochs"], PPO),
-        "minibatch_unit": ("transitions", PPO),
-        "minibatch_order": ("redrawn", PPO),
+        **usual_ppo(PPO, NETWORKS),
         "advantage": ("done_cut", PPO),
-        "advantage_timing": ("iteration", PPO),
         "advantage_statistics": ("all", PPO),
-        "advantage_scope": ("minibatch", PPO),
         "ddof": (0.0, PPO),
         "epsilon": (1e-8, PPO),
-        "discount": (a["gamma"], PPO),
-        "gae_lambda": (a["gae_lambda"], PPO),
-        "policy_loss": ("clip", PPO),
-        "clip_epsilon": (a["clip_eps"], PPO),
-        "value_error": ("squared", PPO),
         "value_coefficient": (0.5 * a["vf_coef"], PPO),
         "value_clip": ("pessimistic", PPO),
         "value_clip_range": (a["clip_eps"], PPO),
         "old_value": ("rollout", PPO),
         "entropy_estimate": ("closed_form", NETWORKS),
-        "entropy_coefficient": (a["ent_coef"], PPO),
         **shared(a, PPO),
-        "learning_rate": (a["learning_rate"], PPO),
         "learning_rate_schedule": ("constant", PPO),
         "adam_epsilon": (1e-8, PPO),
-        "kl_stop": ("none", PPO),
         "action_distribution": ("normal", PPO),
         "policy_std": ("exp_parameter", NETWORKS),
         "initial_log_std": (0.0, NETWORKS),
@@ -93,12 +78,9 @@ def settings(a: Arguments) -> dict[str, Read]:
         "policy_layers": ([64, 64], NETWORKS),
         "value_layers": ([64, 64], NETWORKS),
         "torso": ("separate", PPO),
-        "activation": (a["activation"], PPO),
         "policy_init_scale": (1.0, NETWORKS),
         "observation_normalization": ("after" if normalized else "none", MIXINS),
         "observation_statistics": ("per_step_after_first" if normalized else "per_batch", MIXINS),
-        "value_normalization": ("none", PPO),
-        "advantage_scaling": ("none", PPO),
     }
     if normalized:
         read["observation_scaling"] = ("epsilon", MIXINS)
@@ -146,16 +128,16 @@ PQN = "src/rejax/algos/pqn.py"
 ALGORITHM = "src/rejax/algos/algorithm.py"
 
 PQN_ARGUMENTS = {
-    "num_envs": 64,
-    "num_steps": 64,
-    "num_minibatches": 16,
-    "num_epochs": 1,
-    "learning_rate": 3e-4,
-    "gamma": 0.99,
-    "td_lambda": 0.9,
-    "eps_start": 1.0,
-    "eps_end": 0.05,
-    "exploration_fraction": 0.1,
+    "num_envs": Argument(64, "num_envs", MIXINS),
+    "num_steps": Argument(64, "unroll_length", MIXINS),
+    "num_minibatches": Argument(16, "num_minibatches", MIXINS),
+    "num_epochs": Argument(1, "epochs", PQN),
+    "learning_rate": Argument(3e-4, "learning_rate", ALGORITHM),
+    "gamma": Argument(0.99, "discount", ALGORITHM),
+    "td_lambda": Argument(0.9, "q_lambda", PQN),
+    "eps_start": Argument(1.0, "epsilon_start", MIXINS),
+    "eps_end": Argument(0.05, "epsilon_end", MIXINS),
+    "exploration_fraction": Argument(0.1, "epsilon_share", MIXINS),
     "max_grad_norm": math.inf,
     "normalize_rewards": False,
     "reward_normalization_discount": 0.99,
@@ -168,21 +150,12 @@ PQN_UNEXPRESSED = {
 def pqn_settings(a: Arguments) -> dict[str, Read]:
     """Translate the arguments of Rejax's PQN to our settings."""
     return {
-        "num_envs": (a["num_envs"], MIXINS),
-        "unroll_length": (a["num_steps"], MIXINS),
-        "num_minibatches": (a["num_minibatches"], MIXINS),
-        "epochs": (a["num_epochs"], PQN),
         "minibatch_unit": ("transitions", MIXINS),
         "minibatch_order": ("redrawn", PQN),
         "q_return": ("rejax", PQN),
         "q_truncation": ("terminal", PQN),
         "q_target": ("none", PQN),
-        "discount": (a["gamma"], ALGORITHM),
-        "q_lambda": (a["td_lambda"], PQN),
         "exploration": ("linear", MIXINS),
-        "epsilon_start": (a["eps_start"], MIXINS),
-        "epsilon_end": (a["eps_end"], MIXINS),
-        "epsilon_share": (a["exploration_fraction"], MIXINS),
         "value_error": ("squared", PQN),
         "value_coefficient": (0.5, "optax/losses/_regression.py"),
         **shared(a, PQN),
@@ -192,7 +165,6 @@ def pqn_settings(a: Arguments) -> dict[str, Read]:
         "adam_epsilon": (1e-8, OPTAX),
         "adam_beta1": (0.9, OPTAX),
         "adam_beta2": (0.999, OPTAX),
-        "learning_rate": (a["learning_rate"], ALGORITHM),
         "learning_rate_schedule": ("constant", PQN),
         "learning_rate_warmup": ("none", PQN),
         "value_layers": ([64, 64], PQN),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import setting
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.arguments import setting, usual_ppo
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Argument, Arguments, Preset, Read
 
 PPO = "rsl_rl/algorithms/ppo.py"
 RUNNER = "rsl_rl/runners/on_policy_runner.py"
@@ -16,26 +16,26 @@ NORMALIZATION = "rsl_rl/modules/normalization.py"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 
 ARGUMENTS = {
-    "num_envs": 4096,
-    "num_steps_per_env": 24,
-    "num_learning_epochs": 5,
-    "num_mini_batches": 4,
-    "learning_rate": 1e-3,
+    "num_envs": Argument(4096, "num_envs", RUNNER),
+    "num_steps_per_env": Argument(24, "unroll_length", RUNNER),
+    "num_learning_epochs": Argument(5, "epochs", PPO),
+    "num_mini_batches": Argument(4, "num_minibatches", PPO),
+    "learning_rate": Argument(1e-3, "learning_rate", PPO),
     "schedule": "adaptive",
     "desired_kl": 0.01,
-    "gamma": 0.99,
-    "lam": 0.95,
-    "clip_param": 0.2,
+    "gamma": Argument(0.99, "discount", PPO),
+    "lam": Argument(0.95, "gae_lambda", PPO),
+    "clip_param": Argument(0.2, "clip_epsilon", PPO),
     "use_clipped_value_loss": True,
-    "value_loss_coef": 1.0,
-    "entropy_coef": 0.01,
-    "max_grad_norm": 1.0,
+    "value_loss_coef": Argument(1.0, "value_coefficient", PPO),
+    "entropy_coef": Argument(0.01, "entropy_coefficient", PPO),
+    "max_grad_norm": Argument(1.0, "max_gradient_norm", PPO),
     "normalize_advantage_per_mini_batch": False,
     "std_type": "scalar",
     "init_std": 1.0,
     "obs_normalization": False,
     "hidden_dims": (256, 256, 256),
-    "activation": "elu",
+    "activation": Argument("elu", "activation", NETWORK),
 }
 UNEXPRESSED = {
     "distribution": (
@@ -59,52 +59,34 @@ def settings(a: Arguments) -> dict[str, Read]:
     adaptive = schedule == "adaptive_exact_kl" and a["desired_kl"] is not None
     minibatch = a["normalize_advantage_per_mini_batch"]
     read: dict[str, Read] = {
-        "num_envs": (a["num_envs"], RUNNER),
-        "unroll_length": (a["num_steps_per_env"], RUNNER),
-        "num_minibatches": (a["num_mini_batches"], PPO),
-        "epochs": (a["num_learning_epochs"], PPO),
+        **usual_ppo(PPO, NETWORK),
         "minibatch_unit": ("transitions", STORAGE),
         "minibatch_order": ("reused", STORAGE),
         "advantage": ("timeout_bonus", PPO),
-        "advantage_timing": ("iteration", PPO),
         "advantage_statistics": ("all", PPO),
         "advantage_scope": ("minibatch" if minibatch else "batch", PPO),
         "ddof": (1.0, PPO),
         "epsilon": (1e-8, PPO),
-        "discount": (a["gamma"], PPO),
-        "gae_lambda": (a["lam"], PPO),
-        "policy_loss": ("clip", PPO),
-        "clip_epsilon": (a["clip_param"], PPO),
-        "value_error": ("squared", PPO),
-        "value_coefficient": (a["value_loss_coef"], PPO),
         "value_clip": ("pessimistic" if a["use_clipped_value_loss"] else "none", PPO),
         "value_clip_range": (a["clip_param"], PPO),
         "old_value": ("rollout", PPO),
         "entropy_estimate": ("closed_form", DISTRIBUTION),
-        "entropy_coefficient": (a["entropy_coef"], PPO),
         "gradient_clip": ("per_network", PPO),
-        "max_gradient_norm": (a["max_grad_norm"], PPO),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
-        "learning_rate": (a["learning_rate"], PPO),
         "learning_rate_schedule": (schedule if adaptive else "constant", PPO),
         "adam_epsilon": (1e-8, PPO),
-        "kl_stop": ("none", PPO),
         "action_distribution": ("normal_unclipped", DISTRIBUTION),
         "policy_std": (std, DISTRIBUTION),
         "policy_layers": (list(a["hidden_dims"]), NETWORK),
         "value_layers": (list(a["hidden_dims"]), NETWORK),
         "torso": ("separate", PPO),
-        "activation": (a["activation"], NETWORK),
         "network_init": ("torch_uniform", NETWORK),
         "bias_init": ("torch_uniform", NETWORK),
         "policy_init_scale": (1.0, NETWORK),
-        "value_init_scale": (1.0, NETWORK),
         "observation_normalization": ("after" if a["obs_normalization"] else "none", PPO),
         "observation_statistics": ("per_batch", PPO),
         "reward_scaling": ("constant", PPO),
         "reward_scale": (1.0, PPO),
-        "value_normalization": ("none", PPO),
-        "advantage_scaling": ("none", PPO),
         "reset_pool": (FRESH, RUNNER),
     }
     if adaptive:

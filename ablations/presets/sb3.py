@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import of_whole_actions, refused
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.arguments import of_whole_actions, refused, usual_ppo
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Argument, Arguments, Preset, Read
 
 PPO = "stable_baselines3/ppo/ppo.py"
 ON_POLICY = "stable_baselines3/common/on_policy_algorithm.py"
@@ -17,21 +17,21 @@ VEC_ENV = "stable_baselines3/common/vec_env/dummy_vec_env.py"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 
 ARGUMENTS = {
-    "n_envs": 1,
-    "n_steps": 2048,
+    "n_envs": Argument(1, "num_envs", PPO),
+    "n_steps": Argument(2048, "unroll_length", PPO),
     "batch_size": 64,
-    "n_epochs": 10,
-    "learning_rate": 3e-4,
-    "gamma": 0.99,
-    "gae_lambda": 0.95,
-    "clip_range": 0.2,
-    "clip_range_vf": None,
+    "n_epochs": Argument(10, "epochs", PPO),
+    "learning_rate": Argument(3e-4, "learning_rate", PPO),
+    "gamma": Argument(0.99, "discount", PPO),
+    "gae_lambda": Argument(0.95, "gae_lambda", PPO),
+    "clip_range": Argument(0.2, "clip_epsilon", PPO),
+    "clip_range_vf": Argument(None, "value_clip_range", PPO),
     "normalize_advantage": True,
-    "ent_coef": 0.0,
-    "vf_coef": 0.5,
-    "max_grad_norm": 0.5,
-    "target_kl": None,
-    "activation": "tanh",
+    "ent_coef": Argument(0.0, "entropy_coefficient", PPO),
+    "vf_coef": Argument(0.5, "value_coefficient", PPO),
+    "max_grad_norm": Argument(0.5, "max_gradient_norm", PPO),
+    "target_kl": Argument(None, "target_kl", PPO),
+    "activation": Argument("tanh", "activation", POLICIES),
     # VecNormalize is a wrapper that users add: off by default.
     "norm_obs": False,
     "norm_reward": False,
@@ -61,34 +61,21 @@ def settings(a: Arguments) -> dict[str, Read]:
             f"batch_size={a['batch_size']}, which leaves a smaller last minibatch of {samples}",
             "choose a divisor",
         )
-    range_vf = a["clip_range_vf"]
     read: dict[str, Read] = {
-        "num_envs": (a["n_envs"], PPO),
-        "unroll_length": (a["n_steps"], PPO),
+        **usual_ppo(PPO, POLICIES),
         "num_minibatches": (samples // a["batch_size"], PPO),
-        "epochs": (a["n_epochs"], PPO),
         "minibatch_unit": ("transitions", BUFFERS),
         "minibatch_order": ("redrawn", BUFFERS),
         # r + γV(s')z with the recursion cut at every done is the same sum
         "advantage": ("standard", ON_POLICY),
         "advantage_timing": ("iteration", ON_POLICY),
         "advantage_statistics": ("all" if a["normalize_advantage"] else "none", PPO),
-        "advantage_scope": ("minibatch", PPO),
         "ddof": (1.0, PPO),
         "epsilon": (1e-8, PPO),
-        "discount": (a["gamma"], PPO),
-        "gae_lambda": (a["gae_lambda"], PPO),
-        "policy_loss": ("clip", PPO),
-        "clip_epsilon": (a["clip_range"], PPO),
-        "value_error": ("squared", PPO),
-        "value_coefficient": (a["vf_coef"], PPO),
-        "value_clip": ("none" if range_vf is None else "replace", PPO),
+        "value_clip": ("none" if a["clip_range_vf"] is None else "replace", PPO),
         "entropy_estimate": ("closed_form", DISTRIBUTIONS),
-        "entropy_coefficient": (a["ent_coef"], PPO),
         "gradient_clip": ("global_norm", PPO),
-        "max_gradient_norm": (a["max_grad_norm"], PPO),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
-        "learning_rate": (a["learning_rate"], PPO),
         "learning_rate_schedule": ("constant", PPO),
         "adam_epsilon": (1e-5, POLICIES),
         "kl_stop": ("none" if a["target_kl"] is None else "minibatch", PPO),
@@ -97,26 +84,16 @@ def settings(a: Arguments) -> dict[str, Read]:
         **_spread(a),
         "policy_layers": ([64, 64], POLICIES),
         "value_layers": ([64, 64], POLICIES),
-        "torso": ("separate", POLICIES),
-        "activation": (a["activation"], POLICIES),
         "network_init": ("orthogonal", POLICIES),
-        "bias_init": ("zeros", POLICIES),
         "policy_hidden_gain": (math.sqrt(2.0), POLICIES),
         "value_hidden_gain": (math.sqrt(2.0), POLICIES),
         "policy_init_scale": (0.01, POLICIES),
-        "value_init_scale": (1.0, POLICIES),
         "observation_normalization": ("after" if a["norm_obs"] else "none", VEC_NORMALIZE),
         "observation_statistics": ("per_step" if a["norm_obs"] else "per_batch", VEC_NORMALIZE),
         "reward_scaling": ("running_return_std" if a["norm_reward"] else "constant", VEC_NORMALIZE),
         "reward_scale": (1.0, VEC_NORMALIZE),
-        "value_normalization": ("none", PPO),
-        "advantage_scaling": ("none", PPO),
         "reset_pool": (FRESH, VEC_ENV),
     }
-    if range_vf is not None:
-        read["value_clip_range"] = (range_vf, PPO)
-    if a["target_kl"] is not None:
-        read["target_kl"] = (a["target_kl"], PPO)
     if a["norm_obs"]:
         read["observation_scaling"] = ("epsilon_clipped", VEC_NORMALIZE)
         read["observation_epsilon"] = (a["epsilon"], VEC_NORMALIZE)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import refused, setting
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.arguments import refused, setting, usual_ppo
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Argument, Arguments, Preset, Read
 
 RECIPE = "sota-implementations/ppo/ppo_mujoco.py"
 CONFIG = "sota-implementations/ppo/config_mujoco.yaml"
@@ -15,22 +15,23 @@ ADVANTAGES = "torchrl/objectives/value/advantages.py"
 DISTRIBUTION = "torchrl/modules/distributions/continuous.py"
 
 ARGUMENTS = {
-    "num_envs": 1,
-    "frames_per_env": 2048,
+    "num_envs": Argument(1, "num_envs", RECIPE),
+    "frames_per_env": Argument(2048, "unroll_length", CONFIG),
     "mini_batch_size": 64,
-    "ppo_epochs": 10,
-    "learning_rate": 3e-4,
+    "ppo_epochs": Argument(10, "epochs", CONFIG),
+    "learning_rate": Argument(3e-4, "learning_rate", CONFIG),
     "anneal_lr": True,
-    "gamma": 0.99,
-    "gae_lambda": 0.95,
-    "clip_epsilon": 0.2,
+    "gamma": Argument(0.99, "discount", CONFIG),
+    "gae_lambda": Argument(0.95, "gae_lambda", CONFIG),
+    # clamping log ρ between log(1 - ε) and log(1 + ε) is clipping ρ
+    "clip_epsilon": Argument(0.2, "clip_epsilon", CONFIG),
     "clip_value": None,
     "loss_critic_type": "l2",
-    "critic_coeff": 0.25,
-    "entropy_coeff": 0.0,
+    "critic_coeff": Argument(0.25, "value_coefficient", CONFIG),
+    "entropy_coeff": Argument(0.0, "entropy_coefficient", CONFIG),
     "normalize_advantage": True,
-    "max_grad_norm": None,
-    "activation": "tanh",
+    "max_grad_norm": Argument(None, "max_gradient_norm", RECIPE),
+    "activation": Argument("tanh", "activation", NETWORKS),
     "normalize_observation": True,
 }
 UNEXPRESSED = {
@@ -51,29 +52,18 @@ def settings(a: Arguments) -> dict[str, Read]:
             "choose a divisor",
         )
     read: dict[str, Read] = {
-        "num_envs": (a["num_envs"], RECIPE),
-        "unroll_length": (a["frames_per_env"], CONFIG),
+        **usual_ppo(LOSS, NETWORKS),
         "num_minibatches": (samples // a["mini_batch_size"], CONFIG),
-        "epochs": (a["ppo_epochs"], CONFIG),
         "minibatch_unit": ("transitions", RECIPE),
         "minibatch_order": ("redrawn", RECIPE),
         "advantage": ("standard", ADVANTAGES),
         "advantage_timing": ("epoch", RECIPE),
         "advantage_statistics": ("all_floored" if a["normalize_advantage"] else "none", LOSS),
-        "advantage_scope": ("minibatch", LOSS),
         "ddof": (1.0, LOSS),
-        "discount": (a["gamma"], CONFIG),
-        "gae_lambda": (a["gae_lambda"], CONFIG),
-        # clamping log ρ between log(1 - ε) and log(1 + ε) is clipping ρ
-        "policy_loss": ("clip", LOSS),
-        "clip_epsilon": (a["clip_epsilon"], CONFIG),
         "value_error": (setting(a, "loss_critic_type", VALUE_ERRORS), LOSS),
-        "value_coefficient": (a["critic_coeff"], CONFIG),
         "value_clip": ("none" if clip_value in (None, False) else "pessimistic", LOSS),
         "entropy_estimate": ("negative_log_density", LOSS),
-        "entropy_coefficient": (a["entropy_coeff"], CONFIG),
         "gradient_clip": ("none" if norm is None else "global_norm", RECIPE),
-        "learning_rate": (a["learning_rate"], CONFIG),
         "learning_rate_schedule": ("linear_per_step" if a["anneal_lr"] else "constant", RECIPE),
         "adam_epsilon": (1e-5, RECIPE),
         "kl_stop": ("none", RECIPE),
@@ -83,10 +73,7 @@ def settings(a: Arguments) -> dict[str, Read]:
         "std_low": (1e-8, NETWORKS),
         "policy_layers": ([64, 64], NETWORKS),
         "value_layers": ([64, 64], NETWORKS),
-        "torso": ("separate", NETWORKS),
-        "activation": (a["activation"], NETWORKS),
         "network_init": ("orthogonal", NETWORKS),
-        "bias_init": ("zeros", NETWORKS),
         "policy_hidden_gain": (1.0, NETWORKS),
         "policy_init_scale": (1.0, NETWORKS),
         "value_hidden_gain": (0.01, NETWORKS),
@@ -95,8 +82,6 @@ def settings(a: Arguments) -> dict[str, Read]:
         "observation_statistics": ("per_step_forgetting" if normalized else "per_batch", VEC_NORM),
         "reward_scaling": ("constant", NETWORKS),
         "reward_scale": (1.0, NETWORKS),
-        "value_normalization": ("none", LOSS),
-        "advantage_scaling": ("none", LOSS),
         "reset_pool": (FRESH, GYM),
     }
     if normalized:
@@ -113,7 +98,6 @@ def settings(a: Arguments) -> dict[str, Read]:
         reach = a["clip_epsilon"] if clip_value is True else clip_value
         read |= {"value_clip_range": (reach, LOSS), "old_value": ("epoch", RECIPE)}
     if norm is not None:
-        read["max_gradient_norm"] = (norm, RECIPE)
         read["gradient_norm_epsilon"] = (1e-6, "torch/nn/utils/clip_grad.py")
     return read
 

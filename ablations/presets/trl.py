@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ablations.presets.arguments import UNBOUNDED, refused, setting
-from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.definition import RATE_IN_WORDS, Argument, Arguments, Preset, Read
 
 GRPO_CONFIG = "trl/trainer/grpo_config.py"
 GRPO = "trl/trainer/grpo_trainer.py"
@@ -13,22 +15,22 @@ SHUFFLE = "trl/trainer/utils.py (shuffle_sequence_dict)"
 ARGUMENTS_FILE = "transformers/training_args.py"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 
-SHARED = {
+SHARED: dict[str, Any] = {
     "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 1,
     "steps_per_generation": None,
     "generation_batch_size": None,
-    "num_iterations": 1,
+    "num_iterations": Argument(1, "epochs", GRPO_CONFIG),
     "epsilon": 0.2,
     "epsilon_high": None,
-    "temperature": 1.0,
-    "max_grad_norm": 1.0,
-    "adam_epsilon": 1e-8,
+    "temperature": Argument(1.0, "temperature", GRPO_CONFIG),
+    "max_grad_norm": Argument(1.0, "max_gradient_norm", ARGUMENTS_FILE),
+    "adam_epsilon": Argument(1e-8, "adam_epsilon", ARGUMENTS_FILE),
     "lr_scheduler_type": "linear",
 }
 GRPO_ARGUMENTS = {
     **SHARED,
-    "num_generations": 8,
+    "num_generations": Argument(8, "samples_per_prompt", GRPO_CONFIG),
     "beta": 0.0,
     "use_bias_correction_kl": True,
     "delta": None,
@@ -38,7 +40,13 @@ GRPO_ARGUMENTS = {
     "scale_rewards": "group",
     "importance_sampling_level": "token",
 }
-RLOO_ARGUMENTS = {**SHARED, "num_generations": 2, "beta": 0.05}
+RLOO_ARGUMENTS = {
+    **SHARED,
+    "num_iterations": Argument(1, "epochs", RLOO_CONFIG),
+    "temperature": Argument(1.0, "temperature", RLOO_CONFIG),
+    "num_generations": Argument(2, "samples_per_prompt", RLOO_CONFIG),
+    "beta": 0.05,
+}
 # Arguments without a setting
 OF_BOTH = {
     "mask_truncated_completions": (False, "completions that were cut off teach nothing"),
@@ -119,9 +127,7 @@ def shared(a: Arguments, config: str) -> dict[str, Read]:
     samples, steps = batch(a)
     return {
         "prompts": (samples // a["num_generations"], config),
-        "samples_per_prompt": (a["num_generations"], config),
         "num_minibatches": (steps, config),
-        "epochs": (a["num_iterations"], config),
         "completion_unit": ("samples", SHUFFLE),
         "minibatch_order": ("reused", SHUFFLE),
         "critic": ("none", config),
@@ -129,12 +135,9 @@ def shared(a: Arguments, config: str) -> dict[str, Read]:
         "reward_transform": ("raw", config),
         "log_ratio_clip": (UNBOUNDED, config),
         "entropy_coefficient": (0.0, config),
-        "temperature": (a["temperature"], config),
         "gradient_clip": ("global_norm", ARGUMENTS_FILE),
-        "max_gradient_norm": (a["max_grad_norm"], ARGUMENTS_FILE),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
         "learning_rate_schedule": (setting(a, "lr_scheduler_type", SCHEDULES), ARGUMENTS_FILE),
-        "adam_epsilon": (a["adam_epsilon"], ARGUMENTS_FILE),
     }
 
 

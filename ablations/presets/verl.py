@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ablations.presets.arguments import UNBOUNDED, setting, steps
-from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
+from ablations.presets.definition import RATE_IN_WORDS, Argument, Arguments, Preset, Read
 
 ACTOR = "verl/trainer/config/actor/actor.yaml"
 ALGOS = "verl/trainer/ppo/core_algos.py"
@@ -14,23 +14,23 @@ TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 TORCH_ADAM = "torch/optim/adamw.py"
 
 ARGUMENTS = {
-    "train_batch_size": 1024,
-    "rollout_n": 5,
+    "train_batch_size": Argument(1024, "prompts", SCRIPT),
+    "rollout_n": Argument(5, "samples_per_prompt", SCRIPT),
     "ppo_mini_batch_size": 256,
-    "ppo_epochs": 1,
+    "ppo_epochs": Argument(1, "epochs", ACTOR),
     "shuffle": False,
     "norm_adv_by_std_in_grpo": True,
     "clip_ratio": 0.2,
     "clip_ratio_low": 0.2,
     "clip_ratio_high": 0.2,
-    "clip_ratio_c": 3.0,
+    "clip_ratio_c": Argument(3.0, "dual_clip", ACTOR),
     "loss_agg_mode": "token-mean",
     "use_kl_loss": True,
     "kl_loss_coef": 0.001,
     "kl_loss_type": "low_var_kl",
-    "entropy_coeff": 0.0,
-    "grad_clip": 1.0,
-    "temperature": 1.0,
+    "entropy_coeff": Argument(0.0, "entropy_coefficient", SCRIPT),
+    "grad_clip": Argument(1.0, "max_gradient_norm", ACTOR),
+    "temperature": Argument(1.0, "temperature", ROLLOUT),
 }
 UNEXPRESSED = {
     "loss_mode": (
@@ -78,13 +78,10 @@ def settings(a: Arguments) -> dict[str, Read]:
         for name in ("clip_ratio_low", "clip_ratio_high")
     )
     return {
-        "prompts": (a["train_batch_size"], SCRIPT),
-        "samples_per_prompt": (a["rollout_n"], SCRIPT),
         "num_minibatches": (
             steps(a["train_batch_size"], a["ppo_mini_batch_size"], "ppo_mini_batch_size"),
             SCRIPT,
         ),
-        "epochs": (a["ppo_epochs"], ACTOR),
         "completion_unit": ("samples" if a["shuffle"] else "prompts", TRAINER),
         "minibatch_order": ("redrawn" if a["shuffle"] else "kept", ACTOR),
         "critic": ("none", SCRIPT),
@@ -97,12 +94,8 @@ def settings(a: Arguments) -> dict[str, Read]:
         "log_ratio_clip": (20.0, ALGOS),
         "clip_epsilon": (low, ACTOR),
         "clip_epsilon_high": (high, ACTOR),
-        "dual_clip": (a["clip_ratio_c"], ACTOR),
         "policy_loss_reduction": (setting(a, "loss_agg_mode", REDUCTIONS), ACTOR),
-        "entropy_coefficient": (a["entropy_coeff"], SCRIPT),
-        "temperature": (a["temperature"], ROLLOUT),
         "gradient_clip": ("global_norm", ACTOR),
-        "max_gradient_norm": (a["grad_clip"], ACTOR),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
         "learning_rate_schedule": ("constant", ACTOR),
         "adam_epsilon": (1e-8, TORCH_ADAM),

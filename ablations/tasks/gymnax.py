@@ -7,13 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ablations.errors import lacking
-from ablations.presets import purejaxql
-from ablations.presets.purejaxrl import MINATAR, OF_DISCRETE, of_discrete
+from ablations.presets import purejaxql, purejaxrl
 from ablations.tasks.task import Environment, Task, check_episodes, register
 
 if TYPE_CHECKING:
     from ablations.core.plan import Settings
-    from ablations.presets.definition import Arguments
 
 
 def _make(name: str) -> Environment:
@@ -60,26 +58,35 @@ def _register(
 
 # All settings are PureJaxRL's: with normalised observations, our default, CartPole learns later.
 PUREJAXRL = "PureJaxRL at 31756b1: purejaxrl/ppo.py, and examples/brax_minatar.ipynb for MinAtar"
-
-
-def _settings(arguments: Arguments) -> Settings:
-    """Return our settings for PureJaxRL's arguments, without its pool of resets."""
-    read = of_discrete(arguments)
-    return {name: value for name, (value, _) in read.items() if name != "reset_pool"}
-
-
-_MINATAR = _settings({**OF_DISCRETE, **MINATAR})
-_CLASSIC = {name: value for name, value in _settings(OF_DISCRETE).items() if name != "filters"}
 PUREJAXQL = "PureJaxQL at 47af6d7 (config/alg/pqn_cartpole.yaml, pqn_minatar.yaml)"
+
+
+def _without(values: Settings, *names: str) -> Settings:
+    return {name: value for name, value in values.items() if name not in names}
+
+
+_MINATAR = _without(purejaxrl.OF_DISCRETE.values(**purejaxrl.MINATAR), "reset_pool")
+_CLASSIC = _without(purejaxrl.OF_DISCRETE.values(), "reset_pool", "filters")
 _OF_PQN: tuple[str, ...] = (
     *("num_envs", "unroll_length", "num_minibatches", "epochs", "learning_rate", "discount"),
     *("q_lambda", "epsilon_end", "epsilon_share", "reward_scale"),
 )
 _OF_IMAGES = (*_OF_PQN, "network_init", "filters", "value_layers")
-_read = purejaxql.settings(purejaxql.ARGUMENTS)
-_PQN = {name: _read[name][0] for name in _OF_PQN}
-_read = purejaxql.minatar_settings(purejaxql.MINATAR_ARGUMENTS)
-_PQN_MINATAR = {name: _read[name][0] for name in _OF_IMAGES}
+_PQN = {name: purejaxql.PRESET.values()[name] for name in _OF_PQN}
+_PQN_MINATAR = {name: purejaxql.MINATAR_PRESET.values()[name] for name in _OF_IMAGES}
+
+
+def _register_minatar(name: str, theirs: str, summary: str, episode_length: int = 1000) -> None:
+    _register(
+        name,
+        f"{theirs}-MinAtar",
+        f"MinAtar's {summary}",
+        episode_length=episode_length,
+        steps=10_000_000,
+        speed=80_000,
+        image=True,
+    )
+
 
 _register(
     "cartpole",
@@ -106,39 +113,11 @@ _register(
     steps=1_000_000,
     speed=300_000,
 )
-_register(
-    "breakout",
-    "Breakout-MinAtar",
-    "MinAtar's Breakout: break bricks with a ball that starts at a random place",
-    episode_length=1000,
-    steps=10_000_000,
-    speed=100_000,
-    image=True,
+_register_minatar(
+    "breakout", "Breakout", "Breakout: break bricks with a ball that starts at a random place"
 )
-_register(
-    "asterix",
-    "Asterix-MinAtar",
-    "MinAtar's Asterix: collect gold, avoid enemies that grow faster",
-    episode_length=1000,
-    steps=10_000_000,
-    speed=80_000,
-    image=True,
+_register_minatar("asterix", "Asterix", "Asterix: collect gold, avoid enemies that grow faster")
+_register_minatar(
+    "freeway", "Freeway", "Freeway: cross a road; its episodes last 2,500 steps", 2500
 )
-_register(
-    "freeway",
-    "Freeway-MinAtar",
-    "MinAtar's Freeway: cross a road; its episodes last 2,500 steps",
-    episode_length=2500,
-    steps=10_000_000,
-    speed=80_000,
-    image=True,
-)
-_register(
-    "space_invaders",
-    "SpaceInvaders-MinAtar",
-    "MinAtar's Space Invaders: shoot aliens that come down",
-    episode_length=1000,
-    steps=10_000_000,
-    speed=80_000,
-    image=True,
-)
+_register_minatar("space_invaders", "SpaceInvaders", "Space Invaders: shoot aliens that come down")

@@ -1,17 +1,16 @@
 """A preset of one's own."""
 
-from ablations.presets.definition import Preset, register
+from ablations.presets.definition import Argument, Preset, register
 
 register(
     Preset(
         name="ours",
         library="our own trainer, version 1",
-        arguments={"lr": 1e-3, "gamma": 0.98},
-        settings=lambda a: {
-            "learning_rate": (a["lr"], "train.py"),
-            "discount": (a["gamma"], "train.py"),
-            "advantage": ("done_cut", "gae.py"),
+        arguments={
+            "lr": Argument(1e-3, "learning_rate", "train.py"),
+            "gamma": Argument(0.98, "discount", "train.py"),
         },
+        settings=lambda a: {"advantage": ("done_cut", "gae.py")},
         in_words=("Its environments are reset by hand.",),
     )
 )
