@@ -291,6 +291,12 @@ def export(
 def print_imported(runs: pandas.DataFrame, *, study: str, results: str) -> None:
     """Print which runs were imported, which failed, and which are missing."""
     name = study + folder_flag(results)
+    lines = [
+        f"{run.source}: task {run.task}, variant {run.variant}, seed {run.seed}: "
+        f"{count(run.points, 'point')}, up to step {run.last:,.0f}"
+        for run in runs[runs.points > 0].itertuples()
+    ]
+    print("\n".join(shortened(lines, SHOWN, "and {} more runs")))
     print(
         f"{count(runs.variant.nunique(), 'variant')} with {count(runs.seed.nunique(), 'seed')} on "
         f"{', '.join(runs.task.unique())}: see `ablations table {name}` and `ablations report "

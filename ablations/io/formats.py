@@ -270,7 +270,6 @@ def pairs(line: str) -> dict[str, str]:
 MOST = 2**53  # beyond it float64 skips whole numbers
 # Texts for a missing number.
 BLANK = {"", "null", "NULL", "None", "NA", "N/A", "n/a", "<NA>", "#N/A"}
-_OF_A_TOTAL = re.compile(r"\s*(\d+)/\d+[,;)\]]*\s*\Z")
 
 
 def is_logged(column: pd.Series) -> Bools:
@@ -289,13 +288,9 @@ def is_text(column: pd.Series) -> Bools:
     return ~is_blank(column) & np.array([number(value) is None for value in column], np.bool_)
 
 
-def floats(column: pd.Series, *, of_a_total: bool = False) -> NDArray[np.float64]:
-    """Return a column as numbers (NaN: blank or text). With `of_a_total`, "3/10" is 3."""
-    values: Iterable[Any] = column
-    if of_a_total:
-        totals = (isinstance(v, str) and _OF_A_TOTAL.match(v) for v in column)
-        values = (m[1] if m else v for m, v in zip(totals, column, strict=True))
-    read = [number(value) for value in values]
+def floats(column: pd.Series) -> NDArray[np.float64]:
+    """Return a column as numbers (NaN: blank or text)."""
+    read = [number(value) for value in column]
     return np.array([math.nan if value is None else value for value in read], np.float64)
 
 

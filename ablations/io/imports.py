@@ -11,22 +11,22 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 from cyclopts import Parameter
 
+from ablations.core.files import set_aside
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
-from ablations.core.record import Columns, Configuration, Failure, Status
+from ablations.core.record import Columns, Configuration, Failure, Provenance, Status
 from ablations.curve import diverged, logged
-from ablations.errors import UserError, count, shortened, unknown
+from ablations.errors import UserError, unknown
 from ablations.io import formats, tensorboard
 from ablations.io.formats import FORMATS, RECIPES, are_whole, floats, is_blank, is_logged, is_text
-from ablations.io.logs import EVENTS, KINDS, points, refused, with_values
+from ablations.io.logs import EVENTS, KINDS, points, refused
 from ablations.names import require_name
 from ablations.parameters import SEVERAL
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
@@ -35,7 +35,6 @@ from ablations.studies import studies
 Place: TypeAlias = tuple[str, str, int]  # task, variant, seed
 Named: TypeAlias = Mapping[str, str | None]  # what columns are for -> their names
 
-SHOWN = 12  # lines of progress on runs, and on skipped content
 TASK = "task"  # the name of the task if no column or file name states it
 RUN = ("task", "variant", "seed")
 # Usual names of columns; environment steps come before other steps.
@@ -74,8 +73,7 @@ DOWNLOAD = ["Wall time", "Step", "Value"]
 DOWNLOADED = re.compile(r"run-[^\W\d_][^_]*_\d{1,9}-tag-.+")
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a run ended: fields of its record."""
 
     status: Status = "done"
@@ -98,7 +96,6 @@ class Source(NamedTuple):
         name: the part of the path that describes the run.
         rows: a row per line or step, with the columns task, variant, seed and, if known, step.
         metrics: the columns that may be metrics.
-        columns: all columns, as the file names them.
         is_table: whether columns of the file state variant or seed.
     """
 
@@ -106,19 +103,7 @@ class Source(NamedTuple):
     name: str
     rows: pd.DataFrame
     metrics: Sequence[str]
-    columns: Sequence[str]
     is_table: bool
-
-    def place(self, rows: pd.DataFrame) -> Place:
-        """Return task, variant and seed by the first of rows, which are of one run."""
-        task, variant = rows["task"].iloc[0], rows["variant"].iloc[0]
-        for key, value in (("task", task), ("variant", variant)):
-            if value in (None, "") or value != value:
-                raise refused(str(self.path), rows, 0, key, "a name")
-        seed = floats(rows["seed"].iloc[:1])
-        if not are_whole(seed)[0]:
-            raise refused(str(self.path), rows, 0, "seed", "a whole number")
-        return str(task).strip(), str(variant).strip(), int(seed[0])
 
 
 def import_runs(  # noqa: PLR0913 - each names a column or a property of the study
@@ -135,10 +120,8 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
     metric: str | None = None,
     pattern: str | None = None,
     baseline: str | None = None,
-    better: Literal["higher", "lower"] = "higher",
     margin: float = 0.05,
     margin_in_metric: bool = False,
-    say: Annotated[Callable[[str], None], Parameter(parse=False)] = print,
 ) -> pd.DataFrame:
     """Store other programs' runs as a study, and return one row per run.
 
@@ -152,14 +135,13 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
         variant: the column of variants; default: a usual name.
         seed: the column of seeds; default: a usual name.
         step: the column of steps; default: a usual name, environment steps first.
-        metric: the column or tag to compare; default: the only one, else the return.
+        metric: the column or tag to compare, of which higher is better; default: the only one,
+            else the return.
         pattern: the position of task, variant and seed in file names, such as
             "{variant}/{task}_{seed}"; {} matches anything.
         baseline: the variant that the others are compared with; default: the first.
-        better: "higher" or "lower"; for "lower", tables show minus the metric.
         margin: the smallest relevant difference, as a share of the baseline's learned range.
         margin_in_metric: whether the margin is in units of the metric.
-        say: receives lines of progress before anything is written.
 
     Returns:
         Columns task, variant, seed, status (done, failed, missing), reason, points, last, source.
@@ -170,30 +152,20 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
     results = Path(results)
     if study in studies():
         raise UserError(f"'{study}' is a study of this suite: choose another --study name")
-    if better not in ("higher", "lower"):
-        raise unknown("direction of better", better, ("higher", "lower"))
     if not margin > 0:
         raise UserError(f"--margin must be above 0, not {margin:g}")
     require_name("the name of a study", study)
     if _was_trained(results, study):
         raise UserError(f"study '{study}' was trained here: import under another name")
-    notes: list[str] = []
-    logs: list[Source] = []
+    sources: list[Source] = []
     # W&B and TensorBoard say run for variant.
     pattern = (pattern or "").replace("{run}", "{variant}")
     named = {"task": task, "variant": variant, "seed": seed, "step": step, "metric": metric}
-    for path, name in _files([paths] if isinstance(paths, Path | str) else paths, pattern, notes):
+    for path, name in _files([paths] if isinstance(paths, Path | str) else paths, pattern):
         with _naming(path):
-            logs += _sources(path, name, named, pattern, notes)
-    judged = _judged(logs, metric)
-    runs = _runs(logs, judged, notes)
-    told = shortened([*_summaries(runs, judged)], SHOWN, "and {} more runs")
-    for line in (*told, *shortened(notes, SHOWN, "and {} more notes")):
-        say(line)
-    if better == "lower":
-        for _, log in runs.values():
-            log[f"-{judged}"] = [None if value is None else -value for value in log[judged]]
-        judged = f"-{judged}"
+            sources += _sources(path, name, named, pattern)
+    judged = _judged(sources, metric)
+    runs = _runs(sources, judged)
     variants = list(dict.fromkeys(variant for _, variant, _ in runs))
     if baseline is not None and baseline not in variants:
         raise unknown("baseline", baseline, variants)
@@ -217,101 +189,68 @@ def _was_trained(results: Path, study: str) -> bool:
         return False
 
 
-def _summaries(runs: Mapping[Place, Run], metric: str) -> Iterator[str]:
-    root = os.path.commonpath([run.file.absolute().parent for run in runs.values()])
-    for (task, variant, seed), (file, log) in runs.items():
-        steps, empty = log["step"], sum(value is None for value in log[metric])
-        gaps = f", {empty:,} without a value of {metric}" if empty else ""
-        yield (
-            f"'{file.absolute().relative_to(root)}': task {task}, variant {variant}, seed {seed}: "
-            f"{count(len(steps), 'point')}{gaps}, step {steps[0]:,} to {steps[-1]:,}"
-        )
-
-
-def _judged(logs: Sequence[Source], metric: str | None) -> str:
+def _judged(sources: Sequence[Source], metric: str | None) -> str:
     """Return the metric to compare: the requested one, the only one, or the first known return."""
-    metrics = dict.fromkeys(name for source in logs for name in source.metrics)
+    metrics = dict.fromkeys(name for source in sources for name in source.metrics)
     if not metrics:
-        raise UserError(f"'{logs[0].path}' has no values")
+        raise UserError(f"'{sources[0].path}' has no values")
     only = next(iter(metrics)) if len(metrics) == 1 else None
     judged = metric or only or next((name for name in RETURNS if name in metrics), None)
     if judged is None:
-        texts = {name for of in logs for name in of.metrics if is_text(of.rows[name]).any()}
+        texts = {name for of in sources for name in of.metrics if is_text(of.rows[name]).any()}
         names = ", ".join(name for name in metrics if name not in texts)
-        raise UserError(f"'{logs[0].path}' has several metrics: name one with --metric: {names}")
+        raise UserError(f"'{sources[0].path}' has several metrics: name one with --metric: {names}")
     if judged not in metrics:
-        raise unknown("column", judged, metrics, of=f"'{logs[0].path}'")
+        raise unknown("column", judged, metrics, of=f"'{sources[0].path}'")
     return judged
 
 
 # Runs
 
 
-def _runs(logs: Sequence[Source], metric: str, notes: list[str]) -> dict[Place, Run]:
+def _runs(sources: Sequence[Source], metric: str) -> dict[Place, Run]:
     runs: dict[Place, Run] = {}
-    for source in logs:
+    for source in sources:
         if metric not in source.metrics:
-            notes.append(f"skipped '{source.name}': it has no {metric}")
+            set_aside(f"'{source.name}': it has no {metric}")
             continue
         with _naming(source.path):
-            own = dict(_read(source, metric, notes))
-        for task, variant, seed in own.keys() & runs.keys():
-            raise UserError(
-                f"'{runs[task, variant, seed].file}' and '{source.path}' are both run '{variant}' "
-                f"on '{task}', seed {seed}: name their difference with --pattern, or leave one out"
-            )
-        runs |= own
-    copies: dict[tuple[str, str, str], int] = {}
-    for (task, variant, seed), run in runs.items():
-        if len(run.log["step"]) > 1:
-            curve = repr([run.log["step"], run.log[metric]])
-            if (same := copies.setdefault((task, variant, curve), seed)) != seed:
-                seeds = f"seeds {same} and {seed} of '{variant}' on '{task}'"
-                notes.append(f"{seeds} have the same curve: is one a copy?")
+            for place, log in _logs(source, metric):
+                if place in runs:
+                    task, variant, seed = place
+                    raise UserError(
+                        f"'{runs[place].file}' and '{source.path}' are both run '{variant}' on "
+                        f"'{task}', seed {seed}: name their difference with --pattern, or leave "
+                        f"one out"
+                    )
+                runs[place] = Run(source.path, log)
     return runs
 
 
-def _read(source: Source, metric: str, notes: list[str]) -> Iterator[tuple[Place, Run]]:
-    """Yield the runs of a source.
-
-    In a table of runs each row is a point. In the log of one run the points are the rows with the
-    metric, and values of other metrics at the same steps are kept.
-    """
-    if "step" not in source.rows:
-        known = ", ".join(source.columns)
+def _logs(source: Source, metric: str) -> Iterator[tuple[Place, Columns]]:
+    """Yield the runs of a source. In a table of runs each row is a point."""
+    path, rows, notes = str(source.path), source.rows, list[str]()
+    if "step" not in rows:
+        known = ", ".join(source.metrics)
         raise UserError(f"no known column of steps: name it with --step; columns: {known}")
-    others = [column for column in source.metrics if column != metric]
-    if texts := [column for column in others if is_text(source.rows[column]).any()]:
-        task = f"; if one names the tasks: --task {texts[0]}"
-        notes.append(f"'{source.name}': skipped columns of text: {', '.join(texts)}{task}")
-        others = [column for column in others if column not in texts]
-    by = [source.rows[key].map(repr) for key in RUN]
-    groups: dict[Place, list[pd.DataFrame]] = {}
-    for _, rows in source.rows.groupby(by, sort=False):
-        groups.setdefault(source.place(rows), []).append(rows)
-    for place, parts in groups.items():
-        rows = pd.concat(parts)
-        if table := source.is_table:
-            rows = rows[is_logged(rows[metric])]
-            rows = rows.iloc[np.argsort(floats(rows["step"]), kind="stable")]
-        if not len(rows):
+    for key in ("task", "variant"):
+        if (empty := [name in (None, "") or name != name for name in rows[key]]) and any(empty):
+            raise refused(path, rows, empty.index(True), key, "a name")
+    seeds = floats(rows["seed"])
+    if not (whole := are_whole(seeds)).all():
+        raise refused(path, rows, int(whole.argmin()), "seed", "a whole number")
+    names = (rows[key].map(lambda name: str(name).strip()) for key in ("task", "variant"))
+    for (task, variant, seed), own in rows.groupby([*names, seeds], sort=False):
+        if source.is_table:
+            own = own[is_logged(own[metric])]
+            own = own.iloc[np.argsort(floats(own["step"]), kind="stable")]
+        if not len(own):
             continue
-        own: list[str] = []
-        log = points(str(source.path), rows, metric, "step", others, own, table=table)
-        yield place, Run(source.path, log if table else _joined(log, metric))
-        notes += (f"'{source.name}': {note}" for note in own)
-
-
-def _joined(log: Columns, metric: str) -> Columns:
-    """Return the log of one run at the steps of its metric, averaging values at the same step."""
-    frame = pd.DataFrame(log, dtype=object)
-    given = frame.map(lambda value: value is not None).groupby(frame["step"]).any()
-    given = given[given[metric]]
-    means = frame.astype(float).groupby(frame["step"]).mean().loc[given.index].astype(object)
-    kept = given.columns[given.any()].drop("step")
-    return {"step": means.index.tolist()} | {
-        name: means[name].where(given[name], None).tolist() for name in kept
-    }
+        log = points(path, own, metric, "step", [], notes, table=source.is_table)
+        means = pd.Series(log[metric]).groupby(log["step"]).mean()  # episodes may end at one step
+        yield (task, variant, int(seed)), {"step": [*means.index], metric: means.to_list()}
+    for note in notes:
+        set_aside(f"'{source.name}': {note}")
 
 
 # Files
@@ -328,12 +267,10 @@ def _naming(path: Path) -> Iterator[None]:
         raise error if str(path) in str(error) else UserError(f"'{path}': {error}") from None
 
 
-def _files(
-    paths: Sequence[Path | str], pattern: str, notes: list[str]
-) -> Iterator[tuple[Path, str]]:
+def _files(paths: Sequence[Path | str], pattern: str) -> Iterator[tuple[Path, str]]:
     """Yield the logs in folders and patterns, then single files, with the names of their runs."""
     files = [Path(path) for path in paths if Path(path).is_file()]
-    groups = [_inside(Path(path), notes) for path in paths if Path(path) not in files]
+    groups = [_inside(Path(path)) for path in paths if Path(path) not in files]
     if files:
         parents = [path.absolute().parent for path in files]
         groups.append((Path(os.path.commonpath(parents)), files))
@@ -343,7 +280,7 @@ def _files(
         yield from _named(root.absolute(), inside, pattern)
 
 
-def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
+def _inside(path: Path) -> tuple[Path, list[Path]]:
     """Return the root below which paths describe runs, and the files of a folder or pattern."""
     matches, root = [path], path
     if not path.exists():
@@ -353,28 +290,29 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
         raise UserError(f"no such file: '{path}'")
     if special := [match for match in matches if not (match.is_dir() or match.is_file())]:
         raise UserError(f"'{special[0]}' is neither a file nor a folder")
-    inside = [_in_folder(match, notes) if match.is_dir() else [match] for match in matches]
+    inside = [_in_folder(match) if match.is_dir() else [match] for match in matches]
     return root, [*itertools.chain(*inside)]
 
 
-def _in_folder(path: Path, notes: list[str]) -> list[Path]:
+def _in_folder(path: Path) -> list[Path]:
     walked = [(Path(folder), inner, files) for folder, inner, files in os.walk(path)]
     linked = [
         str(at / name) for at, inner, _ in walked for name in inner if (at / name).is_symlink()
     ]
+    links = f"linked folders ({', '.join(linked[:3])}): name them to read them"
     if linked:
-        notes.append(f"skipped linked folders ({', '.join(linked[:3])}): name them to read them")
+        set_aside(links)
     files = sorted(folder / name for folder, _, inner in walked for name in inner)
     endings = "|".join(map(re.escape, FORMATS.keys() - NOT_LOGS))
     named = [*FILES, rf".*({endings})"]
     kinds = [[f for f in files if re.fullmatch(kind, f.name) and f.is_file()] for kind in named]
     chosen = next(filter(None, kinds), [])
     if not chosen:
-        why = notes[-1] if linked else f"for other formats {RECIPES}"
+        why = links if linked else f"for other formats {RECIPES}"
         raise UserError(f"no TensorBoard event files or other logs in '{path}'; {why}")
     if others := {file.name for kind in kinds for file in kind if file not in chosen}:
         shown = ", ".join(sorted(others)[:3])
-        notes.append(f"skipped files of other kinds in '{path}' ({shown}): name them to read them")
+        set_aside(f"files of other kinds in '{path}' ({shown}): name them to read them")
     return chosen
 
 
@@ -399,15 +337,13 @@ def _named(root: Path, files: Sequence[Path], pattern: str) -> Iterator[tuple[Pa
 # Columns
 
 
-def _sources(
-    path: Path, name: str, named: Named, pattern: str, notes: list[str]
-) -> Iterator[Source]:
+def _sources(path: Path, name: str, named: Named, pattern: str) -> Iterator[Source]:
     if path.is_dir():
-        own: list[str] = []
-        tags = tensorboard.parts(path, own)
-        judged = named["metric"] or next((tag for tag in RETURNS if tag in tags), "")
-        rows = tensorboard.rows(tags, judged, own)
-        notes += (f"'{name}': {note}" for note in own)
+        notes: list[str] = []
+        metric = named["metric"]
+        rows = tensorboard.rows(path, [metric] if metric else RETURNS, notes)
+        for note in notes:
+            set_aside(f"'{name}': {note}")
         yield _source(path, name, {"step": tensorboard.STEP}, pattern, rows)
         return
     read = formats.read(path)
@@ -416,11 +352,6 @@ def _sources(
         raise UserError(f"{endings}; {RECIPES}")
     if {"hash", "record"} <= {*read}:
         raise UserError(f"'{path}' is an archive: put it into archive/ of the results folder")
-    if {"metric", "value"} <= {*read}:
-        raise UserError(
-            f"'{path}' has the columns metric and value, as `ablations export` writes them: "
-            f"exchange runs by `export --format archive`, or make a column per metric"
-        )
     steps = [column for column in read if PANEL not in column]
     if len(steps) == 1 < len(read.columns):  # a W&B panel has one or three columns per run
         columns = [*read.columns.drop(steps)]
@@ -440,7 +371,7 @@ def _sources(
 
 def _source(path: Path, name: str, named: Named, pattern: str, rows: pd.DataFrame) -> Source:
     if not len(rows):
-        return Source(path, name, rows, [], [*rows], False)
+        return Source(path, name, rows, [], False)
     keys = {}
     for key in KNOWN:
         there = (each for each in KNOWN[key] if each in rows and not path.is_dir())
@@ -453,7 +384,7 @@ def _source(path: Path, name: str, named: Named, pattern: str, rows: pd.DataFram
     metrics = [c for c in others if c not in KINDS and not is_blank(others[c]).all()]
     columns = {key: rows[column] for key, column in keys.items()}
     table = others.assign(**columns, **_stated(name, pattern, keys))
-    return Source(path, name, table, metrics, [*rows], "variant" in keys or "seed" in keys)
+    return Source(path, name, table, metrics, "variant" in keys or "seed" in keys)
 
 
 def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
@@ -504,22 +435,13 @@ def _write(results: Path, study: StoredStudy, runs: Mapping[Place, Run]) -> pd.D
         }
         row: tuple[object, ...] = ("missing", None, 0, None, None)
         if run := runs.get((task, variant, seed)):
-            others = sorted(run.log.keys() - {"step", study.metric})
-            log = {name: run.log[name] for name in ("step", study.metric, *others)}
-            outcome = _outcome(log, study.metric, longest[task])
-            columns = with_values(log)
-            config["imported"] = {"data": _checksum(columns, outcome), "file": run.file.name}
-            record = Record(
-                digest(config),
-                config,
-                outcome.status,
-                outcome.failure,
-                outcome.reason,
-                outcome.failed_step,
-                provenance={"imported": run.file.name, "versions": {}},
-            )
-            write_record(results, record, columns)
-            row = (outcome.status, outcome.reason, len(log["step"]), log["step"][-1], run.file)
+            outcome = _outcome(run.log, study.metric, longest[task])
+            config["imported"] = {"data": _checksum(run.log, outcome), "file": run.file.name}
+            provenance: Provenance = {"imported": run.file.name, "versions": {}}
+            record = Record(digest(config), config, *outcome, provenance=provenance)
+            write_record(results, record, run.log)
+            steps = run.log["step"]
+            row = (outcome.status, outcome.reason, len(steps), steps[-1], run.file)
         cells.append(CellEntry(task, variant, seed, digest(config), config))
         rows.append((task, variant, seed, *row))
     plan = Plan(

@@ -105,7 +105,7 @@ def points(
     values, logged, given = floats(rows[metric]), is_logged(rows[metric]), ~is_blank(rows[metric])
     steps = (np.cumsum(logged) + ~logged).astype(np.float64)
     if step:
-        steps = floats(rows[step], of_a_total=True)
+        steps = floats(rows[step])
     valid = are_whole(steps)
     if (wrong := np.flatnonzero((given | table) & ~valid)).size:
         most = f" up to {MOST:,}" if steps[wrong[0]] > MOST else ""
@@ -118,7 +118,7 @@ def points(
     given &= valid
     _require_one_kind(name, rows, given, metric)
     if not table and is_cut(last := steps[given].max(), reached := steps[valid].max()):
-        notes.append(f"{metric}: the last value is at step {last:,.0f} of {reached:,.0f}")
+        notes.append(f"the steps after {last:,.0f} of {reached:,.0f} have no {metric}")
     ends = np.flatnonzero(logged & valid)
     given[ends] |= _empty_end(steps[ends], values[ends], table=table)
     read = {metric: values} | {other: floats(rows[other]) for other in others}
@@ -218,7 +218,7 @@ def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None
 def _rows_in(path: Path, metric: str, notes: list[str]) -> pd.DataFrame:
     """Return the rows of a file, or of a folder of event files, in the order written."""
     if path.is_dir():
-        return tensorboard.rows(tensorboard.parts(path, notes), metric, notes)
+        return tensorboard.rows(path, [metric], notes)
     require_regular(path)
     rows = formats.read(path)
     return formats.printed(path) if rows is None else rows
@@ -255,11 +255,9 @@ def binned(log: Columns, metric: str, steps: int = 0) -> Columns:
         counts = np.bincount(bins[finite], minlength=len(ends)).tolist()
         sums = np.bincount(bins[finite], values[finite], len(ends)).tolist()
         columns[name] = [total / n if n else None for total, n in zip(sums, counts, strict=True)]
-    return with_values(columns) if len(at) <= len(ends) else columns
-
-
-def with_values(columns: Columns) -> Columns:
-    """Return the columns of a curve without points that have only a step."""
-    rows = zip(*columns.values(), strict=True)
-    kept = [row for row in rows if any(value is not None for value in row[1:])]
-    return {name: [row[index] for row in kept] for index, name in enumerate(columns)}
+    if len(at) > len(ends):
+        return columns
+    rows = [
+        row for row in zip(*columns.values(), strict=True) if any(v is not None for v in row[1:])
+    ]
+    return {name: [row[index] for row in rows] for index, name in enumerate(columns)}

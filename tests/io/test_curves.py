@@ -203,9 +203,8 @@ def test_every_metric_has_an_end_of_its_own(tmp_path: Path) -> None:
             evaluation = one if k % 3 == 0 else ""
             lines.append(f"{run},{seed},{step},{one!r},{loss},{evaluation}")
     (tmp_path / "runs.csv").write_text("\n".join(lines))
-    import_runs(tmp_path / "runs.csv", "s", tmp_path, baseline="a")
     for metric, expected in (("return", []), ("loss", [("better", 1)]), ("evaluation", [])):
-        runs = Runs.read(tmp_path, "s", metric=metric).runs
+        runs = import_runs(tmp_path / "runs.csv", "s", tmp_path, metric=metric)
         failed = runs[runs.status == "failed"]
         assert [*zip(failed.variant, failed.seed, strict=True)] == expected
 

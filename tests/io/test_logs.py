@@ -259,7 +259,7 @@ def test_fields_that_stay_empty(tmp_path: Path, rows, diverged, name: str, step)
 def test_a_metric_that_ends_early_says_so(tmp_path: Path) -> None:
     rows = [{"step": t, "loss": 1, **({"r": t} if t < 6 else {})} for t in range(10)]
     path = written(tmp_path / "log.jsonl", "\n".join(map(json.dumps, rows)))
-    assert logs.read(path, "r", "step")[1] == ["r: the last value is at step 5 of 9"]
+    assert logs.read(path, "r", "step")[1] == ["the steps after 5 of 9 have no r"]
 
 
 # Bins

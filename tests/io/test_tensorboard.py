@@ -16,15 +16,23 @@ from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
+from ablations.core.files import SetAside
 from ablations.errors import UserError
 from ablations.io import logs
 from ablations.io.export import frame
 from ablations.io.imports import import_runs
-from ablations.io.tensorboard import Part, in_order, parts
+from ablations.io.tensorboard import rows
 from ablations.records import read_plan
 
 TAGS = ("loss", "rollout/ep_rew_mean", "time/fps")
 NAME = "events.out.tfevents.{}.host"
+
+
+def points(folder: Path, notes: list[str] | None = None) -> set[tuple[int, str, float]]:
+    """Return step, tag and value of the points of a folder."""
+    table = rows(folder, [], [] if notes is None else notes)
+    long = table.drop(columns="").melt("step", var_name="tag").dropna()
+    return set(zip(long.step, long.tag, long.value.astype(float), strict=True))
 
 
 def written(event: Event | bytes) -> bytes:
@@ -50,8 +58,7 @@ def test_a_file_that_is_being_written_is_read_up_to_its_last_record(tmp_path: Pa
     for cut in np.random.default_rng(0).integers(0, len(WHOLE), 25).tolist():
         first.write_bytes(WHOLE[:cut])
         there = every[: int((ends <= cut).sum())]
-        read = {(s, tag, v) for tag, of in parts(tmp_path, []).items() for s, v in of[0].points}
-        assert read == set(there)
+        assert points(tmp_path) == set(there)
     first.write_bytes(WHOLE)
     assert logs.latest(tmp_path, TAGS[0], None) == (119, 117 / 2)
     second.write_bytes(record(120, TAGS[0], 60.0) + record(121, TAGS[0], 1.0)[:20])
@@ -74,8 +81,8 @@ DAMAGED = [
 def test_a_damaged_file_is_read_up_to_the_damage(tmp_path: Path, data: bytes, whole: bool) -> None:
     (tmp_path / NAME.format(1)).write_bytes(data)
     notes: list[str] = []
-    (own,) = [len(part.points) for part in parts(tmp_path, notes).get("loss", [])] or [0]
-    assert (own == len(range(3, 120, 3))) == whole
+    own = [point for point in points(tmp_path, notes) if point[1] == "loss"]
+    assert (len(own) == len(range(3, 120, 3))) == whole
     assert "is damaged: only the part before the damage is read" in notes[0]
 
 
@@ -96,8 +103,8 @@ SCALARS = [
 @pytest.mark.parametrize(("value", "expected"), SCALARS)
 def test_numbers_are_read_from_values_and_from_tensors(tmp_path, value, expected) -> None:
     (tmp_path / NAME.format(1)).write_bytes(record(2**31, "r", value))
-    points = [point for part in parts(tmp_path, []).get("r", []) for point in part.points]
-    np.testing.assert_equal(points, [] if expected is None else [(2**31, expected)])
+    found = [(step, read) for step, _, read in points(tmp_path)]
+    np.testing.assert_equal(found, [] if expected is None else [(2**31, expected)])
 
 
 def test_files_of_another_library_are_read(tmp_path: Path) -> None:
@@ -128,50 +135,43 @@ def test_without_the_library_a_line_names_its_extra(tmp_path: Path, monkeypatch)
 # Steps that go back
 
 
-def part_of(steps: list[int], began: float = 0.0, name: str = "f") -> Part:
-    points = [(step, began + place) for place, step in enumerate(steps)]
-    return Part(name, points, began, began + len(steps) - 1)
-
-
 # The steps of files; the file of each point that is kept; a note on what was done.
 FILES = [
     ([[1, 2, 3]], [0, 0, 0], ""),
     ([[1, 1, 2, 2]], [0] * 4, ""),
     ([[1, 2, 3], [4, 5]], [0, 0, 0, 1, 1], ""),
-    ([[1, 2, 3, 4], [3, 4, 5]], [0, 0, 1, 1, 1], "dropped 2 earlier points up to step 4"),
-    ([[1, 2], [1, 2, 3, 4]], [1, 1, 1, 1], "dropped 2 earlier points up to step 2"),
-    ([[1, 2, 3, 4, 5], [3, 4], [4, 5, 6]], [0, 0, 1, 2, 2, 2], "dropped"),
+    ([[1, 2, 3, 4], [3, 4, 5]], [0, 0, 1, 1, 1], "2 earlier points, as"),
+    ([[1, 2], [1, 2, 3, 4]], [1, 1, 1, 1], "2 earlier points, as"),
+    ([[1, 2, 3, 4, 5], [3, 4], [4, 5, 6]], [0, 0, 1, 2, 2, 2], "repeats their steps"),
     ([[], [1, 2]], [1, 1], ""),
 ]
 
 
+def event_files(folder: Path, files: list[list[int]]) -> None:
+    """Write files with these steps of the tag r; the values are the numbers of the files."""
+    for number, steps in enumerate(files):
+        data = b"".join(record(step, "r", number) for step in steps)
+        (folder / NAME.format(number)).write_bytes(data)
+
+
 @pytest.mark.parametrize(("files", "sources", "note"), FILES)
-def test_a_run_that_goes_on(files: list, sources: list[int], note: str) -> None:
+def test_a_run_that_goes_on(tmp_path: Path, files: list, sources: list[int], note: str) -> None:
+    event_files(tmp_path, files)
     notes: list[str] = []
-    made = [part_of(steps, 1000.0 * place) for place, steps in enumerate(files)]
-    found = in_order("r", made, notes)
-    assert [int(value // 1000) for _, value in found] == sources
-    assert [step for step, _ in found] == sorted(step for step, _ in found)
+    found = rows(tmp_path, ["r"], notes)
+    assert found.r.to_list() == sources
+    assert found.step.is_monotonic_increasing
     assert note in "".join(notes)
     assert bool(notes) == bool(note)
 
 
-REFUSED = [
-    ([part_of([*range(30), *range(20)])], "goes back from step 29 to 0 in 'f': .* two runs"),
-    ([part_of([0, 90, 180, 270, 130, 220, 310])], "goes back from step 270 to 130"),
-    ([part_of([100, 102, 101, 103])], "goes back from step 102 to 101"),
-    ([part_of([2**31 - 1, -(2**31)])], "did a counter restart"),
-    ([part_of([1, 2, 3], 0.0), part_of([1, 2, 3], 9.0)], "if these are two runs"),
-    ([part_of([1, 2, 3], 0.0), part_of([1, 2], 9.0)], "if these are two runs"),
-    ([part_of([10, 20, 30], 0.0), part_of([11, 21, 31], 1.0)], "if these are two runs"),
-    ([part_of([10, 20, 30], 0.0), part_of([29, 39, 49], 1.0)], "if these are two runs"),
-]
-
-
-@pytest.mark.parametrize(("made", "says"), REFUSED)
-def test_what_may_be_two_runs_is_refused(made: list[Part], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        in_order("r", made, [])
+@pytest.mark.parametrize(
+    "steps", [[*range(30), *range(20)], [0, 90, 180, 130, 220], [2**31 - 1, -(2**31)]]
+)
+def test_what_may_be_two_runs_is_refused(tmp_path: Path, steps: list[int]) -> None:
+    event_files(tmp_path, [[0, 1], steps])
+    with pytest.raises(UserError, match=r"steps of 'r' go back in 'events.*\.1\.host': .*two runs"):
+        rows(tmp_path, ["r"], [])
 
 
 def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
@@ -191,10 +191,7 @@ def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
     assert logs.binned(found, "r")["step"] == [1, 2, 3, 4, 5]
     assert logs.binned(found, "r")["r"] == [2.0, 3.0, 4.0, 5.0, 6.0]
     assert any("wraps" in note for note in notes)
-    told: list[str] = []
-    import_runs(
-        folder.parent, "m", tmp_path, pattern="{variant}_{seed}", metric="r", say=told.append
-    )
+    with pytest.warns(SetAside, match="the steps of 'wraps' go back"):
+        import_runs(folder.parent, "m", tmp_path, pattern="{variant}_{seed}", metric="r")
     long = frame(read_plan(tmp_path, "m"), tmp_path, ["r"])
     assert dict(zip(long.step, long.value, strict=True)) == {t: t + 1.0 for t in range(1, 6)}
-    assert any("skipped: 'wraps' goes back" in line for line in told)
