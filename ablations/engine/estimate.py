@@ -19,25 +19,8 @@ from ablations.records import Record, read_record
 
 SUPERVISOR_MEGABYTES = 500
 SPARE_MEMORY = 1.5
+MOST_JOBS = 1000  # of an array: Slurm's default limit
 NEWEST = 1000  # records that speeds are read from
-
-
-@dataclass(frozen=True)
-class Resources:
-    """The resources of a job.
-
-    lanes: parallel runs of a worker; None: the backend's default. threads: threads of each command.
-    memory: megabytes; None or 0: no limit. minutes: how long the job should take. jobs: the largest
-    number of jobs.
-    """
-
-    cores: int
-    gpus: int = 0
-    lanes: int | None = None
-    threads: int | None = None
-    memory: int | None = None
-    minutes: float = math.inf
-    jobs: int = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -82,61 +65,62 @@ class Estimate:
     def lines(self) -> Iterator[str]:
         """Yield a line for each program and a line for the jobs."""
         for cells, speed in self.programs:
-            cell, compiles = cells[0], cells[0].backend.compiles
             tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
             how = "measured" if speed.measured else "assumed: no similar run has a record"
-            title = f"{tasks} (program {cell.program})" if compiles else "commands"
-            pace = f"{duration((cell.steps or 1) / speed.rate)} per run"
-            if compiles:
-                pace = f"{speed.rate:,.0f} steps/s per worker"
-            yield f"    {title}: {count(len(cells), 'run')}, {pace} ({how})"
+            each = duration((cells[0].steps or 1) / speed.rate)
+            yield f"    {tasks}: {count(len(cells), 'run')}, {each} each ({how})"
+        compiles = any(cells[0].backend.compiles for cells, _ in self.programs)
         compiled = f"{count(len(self.programs), 'program')} to compile, " if compiles else ""
-        unit = "GPU-hours" if self.gpus else "core-hours"
         yield (
             f"    {count(self.jobs, 'job')} of {self.size}, {compiled}"
             f"about {duration(self.seconds)}{' each' if self.jobs > 1 else ''}, "
-            f"{self.hours:.2g} {unit}"
+            f"{self.hours:.2g} {'GPU' if self.gpus else 'core'}-hours"
         )
 
 
-def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed]) -> Estimate:
-    """Return as many jobs as needed for each to take `resources.minutes`, or one run's time.
+def sized(
+    cells: Sequence[Cell],
+    speeds: Mapping[str, Speed],
+    *,
+    cores: int,
+    gpus: int = 0,
+    lanes: int | None = None,
+    minutes: float = math.inf,
+) -> Estimate:
+    """Return as many jobs as needed for each to take some minutes, or one run's time.
 
     cells: the runs.
-    resources: the resources of each job.
     speeds: the speed of each program.
-    Raises UserError: the memory is too small for one worker.
+    cores: the most workers of a job without accelerators.
+    gpus: the accelerators of a job.
+    lanes: parallel runs of a worker; None: the backend's default, within the minutes.
+    minutes: how long a job should take.
     """
     groups: dict[Kind, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.kind, []).append(cell)
-    backend = backend_of_all(cells)
-    hungriest = max(speeds.values(), key=lambda speed: (speed.megabytes, speed.measured))
-    workers, lanes = backend.shape(
-        len(cells), _workers(resources, hungriest), resources.gpus, resources.lanes
-    )
-    lanes = min(lanes, even_lanes(max(map(len, groups.values())), resources.gpus))
-    if resources.lanes is None:  # a batch takes at most the time of a job
+    given = lanes
+    workers, lanes = backend_of_all(cells).shape(len(cells), max(1, cores), gpus, given)
+    lanes = min(lanes, even_lanes(max(map(len, groups.values())), gpus))
+    if given is None:  # a batch takes at most the time of a job
         slowest = max((cell.steps or 1) / speeds[cell.program].rate for cell in cells)
-        fitting = int(min(lanes, 60 * resources.minutes / slowest))
-        lanes = even_lanes(max(1, fitting), resources.gpus)
-    batches, longest, training = 0, 0.0, 0.0
+        lanes = even_lanes(max(1, int(min(lanes, 60 * minutes / slowest))), gpus)
+    batches, training = 0, 0.0
     for kind, mine in groups.items():
-        speed = speeds[kind.program]
-        batch_seconds, number = (mine[0].steps or 1) * lanes / speed.rate, -(-len(mine) // lanes)
-        batches, longest = batches + number, max(longest, batch_seconds)
-        training += number * batch_seconds
+        number = math.ceil(len(mine) / lanes)
+        batches += number
+        training += number * lanes * (mine[0].steps or 1) / speeds[kind.program].rate
     compiling = max(speed.compile_seconds for speed in speeds.values())
-    rounds = (60 * resources.minutes - compiling) * batches / training
+    rounds = (60 * minutes - compiling) * batches / training
     rounds = max(1, math.floor(min(rounds, batches)))
-    jobs = min(math.ceil(batches / (rounds * workers)), resources.jobs)
+    jobs = min(math.ceil(batches / (rounds * workers)), MOST_JOBS)
     workers = min(workers, math.ceil(batches / jobs))
     compiling *= math.ceil(len(groups) / (jobs * workers))
-    trained = max(longest, math.ceil(batches / (jobs * workers)) * training / batches)
-    megabytes = SUPERVISOR_MEGABYTES + math.ceil(workers * hungriest.megabytes * SPARE_MEMORY)
+    seconds = compiling + math.ceil(batches / (jobs * workers)) * training / batches
+    each = SPARE_MEMORY * max(speed.megabytes for speed in speeds.values())
+    megabytes = SUPERVISOR_MEGABYTES + math.ceil(workers * each)
     programs = tuple((mine, speeds[kind.program]) for kind, mine in groups.items())
-    seconds = compiling + trained
-    return Estimate(programs, training, jobs, workers, lanes, seconds, megabytes, resources.gpus)
+    return Estimate(programs, training, jobs, workers, lanes, seconds, megabytes, gpus)
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
@@ -190,17 +174,3 @@ def _records(results: Path) -> Iterable[Record]:
         with contextlib.suppress(UserError):  # another version, or damaged
             if record := read_record(results, name):
                 yield record
-
-
-def _workers(resources: Resources, speed: Speed) -> int:
-    """Return one worker per core, or per threads of a command, and as many as the memory allows."""
-    cores = max(1, resources.cores // (resources.threads or 1))
-    if not resources.memory:
-        return cores
-    fitting = (resources.memory - SUPERVISOR_MEGABYTES) // speed.megabytes
-    if fitting < 1 and speed.measured:
-        raise UserError(
-            f"{resources.memory} MB of memory is too small: one worker needs {speed.megabytes} MB "
-            f"and the job {SUPERVISOR_MEGABYTES} MB more; raise memory"
-        )
-    return min(cores, max(1, fitting))

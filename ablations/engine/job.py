@@ -229,12 +229,11 @@ class Result:
 
 
 class TrainingFailed(Exception):
-    """A failure of the run itself. stops: the other runs of the job would fail too."""
+    """A failure of the run itself."""
 
-    def __init__(self, error: Exception, *, stops: bool = False):
+    def __init__(self, error: Exception):
         super().__init__(str(error))
         self.error = error
-        self.stops = stops
 
 
 CANNOT_GO_ON = 74  # a worker's exit code (EX_IOERR): another worker would fail too
@@ -284,16 +283,6 @@ class JobSpec(Part, frozen=True):
         """Return the runs without a record."""
         results = Path(self.results)
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
-
-    @property
-    def stop_file(self) -> Path:
-        """Return a file that workers share: if it exists, they start no other run."""
-        return Path(self.results) / "work" / "orders" / f"{self.run}.stopped"
-
-    @property
-    def stopped(self) -> str | None:
-        """Return why workers start no other run, a line for the user; None: they do."""
-        return self.stop_file.read_text() if self.stop_file.exists() and self.left else None
 
     def write(self, path: Path) -> Path:
         """Write JSON in which runs share their common fields; return the path."""

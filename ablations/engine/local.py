@@ -20,7 +20,7 @@ from rich.console import Console
 from ablations import plugins
 from ablations.engine import provenance
 from ablations.engine.claims import running
-from ablations.engine.estimate import Estimate, Resources, sized, speeds
+from ablations.engine.estimate import Estimate, sized, speeds
 from ablations.engine.job import (
     CANNOT_GO_ON,
     NO_ROOM_HINT,
@@ -81,8 +81,6 @@ class Workers:
                 bar.update()
         finally:
             self._stop()
-        if (reason := self.job.stopped) is not None:
-            raise UserError(reason)
 
     def _start(self, index: int) -> subprocess.Popen[bytes]:
         log = self._log(index)
@@ -176,7 +174,7 @@ def job_spec(cells: Sequence[Cell], results: Path, estimated: Estimate, **option
     provenance.keep_difference(results, checkout)
     return JobSpec(
         results=str(results),
-        cells=backend_of_all(cells).ready(cells, results),
+        cells=tuple(cells),
         workers=estimated.workers,
         lanes=estimated.lanes,
         accelerator=estimated.gpus > 0,
@@ -231,11 +229,12 @@ class Processes:
         backend = backend_of_all(cells)
         devices = backend.accelerators()
         known = speeds(results, cells, accelerator=devices > 0)
-        estimated = sized(cells, Resources(self.workers or cores(), devices, self.lanes), known)
+        most = self.workers or cores()
+        estimated = sized(cells, known, cores=most, gpus=devices, lanes=self.lanes)
         if self.workers or devices or not backend.compiles:
             return estimated
         justified = min(cores(), math.ceil(estimated.training / SECONDS_PER_WORKER))
-        return sized(cells, Resources(justified, 0, self.lanes), known)
+        return sized(cells, known, cores=justified, lanes=self.lanes)
 
     def carry_out(
         self, work: Work, results: Path, names: str, deadline: float | None = None
@@ -290,7 +289,6 @@ class Processes:
             )
         finally:
             path.unlink(missing_ok=True)
-            job.stop_file.unlink(missing_ok=True)
 
     def _print(self, line: str) -> None:
         if not self.quiet:
@@ -320,11 +318,8 @@ class ThisProcess(Processes):
         worker = Worker(job, 0)
         try:
             worker.run()
-            if (reason := job.stopped) is not None:
-                raise UserError(reason)
         finally:
             worker.release()
-            job.stop_file.unlink(missing_ok=True)
 
 
 def names_of(plans: Sequence[Plan]) -> str:

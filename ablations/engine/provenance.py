@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
 
 from ablations import plugins
-from ablations.core.plan import Context
 from ablations.core.record import Checkout, Provenance
 from ablations.engine.machine import arithmetic, processor
 from ablations.git import PLAIN, git
@@ -23,7 +21,6 @@ from ablations.records import digest, write_atomically
 PACKAGES = (
     *("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax", "mujoco", "mujoco-mjx", "numpy"),
 )
-COMMIT = ("commit", "changed", "difference")
 OUR_ROOT = Path(__file__).resolve().parents[2]
 OURS = ("ablations", "variants")
 ENVIRONMENT = (
@@ -72,14 +69,13 @@ def keep_difference(
             write_atomically(path, difference(root, paths) + "\n")
 
 
-def of_command(context: Context, *, accelerator: bool) -> Provenance:
+def of_command(repository: Checkout, *, accelerator: bool) -> Provenance:
     """Return the provenance of a command, whose packages are unknown."""
-    repository = {name: value for name, value in context.items() if name in COMMIT}
     return {
         **_of_machine(),
         "versions": {name: v for name, v in versions().items() if name == "rl-ablations"},
         "device": "accelerator" if accelerator else "cpu",
-        "repository": cast(Checkout, repository),
+        "repository": repository,
     }
 
 

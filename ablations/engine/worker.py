@@ -39,7 +39,7 @@ from ablations.engine.job import (
 )
 from ablations.engine.machine import slurm_job
 from ablations.errors import UserError
-from ablations.records import Record, write_atomically, write_record
+from ablations.records import Record, write_record
 
 MAX_TRIES = 3
 LOG_LINES = 12
@@ -70,8 +70,8 @@ class Worker:
             self._waiting.setdefault(cell.kind, OrderedDict())[cell.hash] = cell
 
     def run(self) -> None:
-        """Train until no run is left or the job is stopped."""
-        while self._waiting and self.job.stopped is None:
+        """Train until no run is left."""
+        while self._waiting:
             if block := self._claim_block():
                 self._run_block(block)
             elif not self.job.waits:
@@ -179,9 +179,6 @@ class Worker:
             results = batch.run(held, lambda: self._stopping)
         except TrainingFailed as failed:
             self._publish_failure(cells, held, failed.error, costs)
-            if failed.stops:
-                reason = f"{cells[0].name}: {failed}; {self.backend.advice}"
-                write_atomically(self.job.stop_file, reason)
             return
         finally:
             self._training = False

@@ -17,7 +17,7 @@ from ablations.engine.backends.compiled.program import (
     bytes_needed,
     pass_large_constants,
 )
-from ablations.engine.estimate import sized, speeds
+from ablations.engine.estimate import speeds
 from ablations.engine.job import Cell, JobSpec, cells_of
 from ablations.engine.plan import plan
 from ablations.engine.prepare import needed
@@ -133,8 +133,7 @@ def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
 
 def test_a_job_is_of_several_compositions() -> None:
     for gpus, lanes in ((0, 1), (1, 2 * SEEDS), (4, 2 * SEEDS + 2)):
-        cluster = Cluster(gpus=gpus)
         known = speeds(Path("nowhere"), cells(), accelerator=gpus > 0)
-        found = sized(cells(), cluster.resources, known)
+        found = Cluster(gpus=gpus).sized(cells(), known)
         assert [len({cell.variant for cell in mine}) for mine, _ in found.programs] == [2]
         assert (found.jobs, found.lanes) == (1, lanes)

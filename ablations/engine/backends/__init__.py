@@ -66,12 +66,10 @@ class Prepared:
 class Backend(Protocol):
     """A way to compute runs. It has no state, and its import does not start JAX.
 
-    compiles: whether runs share programs that are compiled first. advice: what users can do if all
-    runs of a job would fail.
+    compiles: whether runs share programs that are compiled first.
     """
 
     compiles: bool
-    advice: str = ""
 
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         """Return the name of a configuration's program; runs with that name share a `Prepared`."""
@@ -82,10 +80,6 @@ class Backend(Protocol):
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
         """Return the number of workers, at most `workers`, and of parallel runs in each."""
-
-    def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
-        """Return runs for a job specification, with data for their provenance."""
-        return tuple(cells)
 
     def has_run(self, cell: Cell, results: Path) -> bool:
         """Return whether a run has ended and only its curve must be read."""

@@ -34,7 +34,6 @@ ENDED = frozenset(
         *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
     ]
 )
-_MOST_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -88,20 +87,6 @@ def is_running(job: str) -> bool:
         return True
     known = not done.returncode and "error:" not in done.stderr
     return not known or done.stdout.split() == ["RUNNING"]
-
-
-def cancel_jobs(jobs: Iterable[str]) -> None:
-    """Cancel jobs. Raises Silent."""
-    names = sorted(jobs)
-    for first in range(0, len(names), _MOST_AT_ONCE):
-        _answer(["scancel", *names[first : first + _MOST_AT_ONCE]])
-
-
-def largest_array() -> int:
-    """Return the largest number of tasks of an array (MaxArraySize)."""
-    settings = _answer(["scontrol", "show", "config"])
-    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", settings, re.MULTILINE)
-    return max(1, int(match[1])) if match else 1001
 
 
 def try_out(script: str) -> None:
@@ -267,7 +252,7 @@ def cancel(
     }
     alive = [job for job in jobs() if job.alive and job.run in chosen] if chosen else []
     if alive:
-        cancel_jobs({job.id for job in alive})
+        _answer(["scancel", *{job.id.partition("_")[0] for job in alive}])
     left = {cell for job in alive for cell in chosen[job.run].left}
     return len(alive), len(left)
 

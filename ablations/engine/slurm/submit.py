@@ -35,7 +35,7 @@ from msgspec import structs
 from ablations import plugins
 from ablations.core.decode import Json
 from ablations.engine.claims import checkpoint_points, file_lock, running
-from ablations.engine.estimate import Estimate, sized, speeds
+from ablations.engine.estimate import Estimate, speeds
 from ablations.engine.job import Cell, CheckpointPolicy, JobSpec
 from ablations.engine.local import Workers, job_spec
 from ablations.engine.machine import cores, slurm_job
@@ -122,8 +122,7 @@ def _submit(
     if not free:
         return counts
     known = speeds(results, free, accelerator=cluster.devices > 0)
-    resources = replace(cluster.resources, jobs=queue.largest_array())
-    estimated = sized(free, resources, known)
+    estimated = cluster.sized(free, known)
     submission = Submission(
         run=uuid.uuid4().hex[:8],
         results=str(results),
@@ -182,16 +181,18 @@ def _executor(submission: Submission, cluster: Cluster, megabytes: int) -> submi
     import submitit
 
     code = submission.private / CODE
-    more: dict[str, Json] = {
+    given: dict[str, Json] = {
+        "time": 2 * cluster.job_minutes + 15,
+        "mem": cluster.memory or f"{megabytes}M",
         "requeue": True,
+        "gpus-per-node": cluster.gpus if cluster.devices else False,
         "chdir": str(code),  # Python imports from there first
         **cluster.sbatch,
     }
-    if more["requeue"] is False:
-        more["no-requeue"] = True
+    given["no-requeue"] = given["requeue"] is False
+    given["mem"] = False if given["mem"] == "none" else given["mem"]
     options: dict[str, Json] = {
         "job_name": "ablations-" + "-".join(submission.studies)[:40],
-        "time": cluster.time_limit,
         "cpus_per_task": cluster.cpus,
         # From Slurm 22.05 on, srun ignores the value of sbatch.
         "srun_args": [f"--cpus-per-task={cluster.cpus}", *cluster.srun],
@@ -201,15 +202,8 @@ def _executor(submission: Submission, cluster: Cluster, megabytes: int) -> submi
             *cluster.setup,
             f"export PYTHONPATH={shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}",
         ],
-        "additional_parameters": {n: value for n, value in more.items() if value is not False},
+        "additional_parameters": {n: value for n, value in given.items() if value is not False},
     }
-    if cluster.memory != 0:
-        options["mem"] = f"{cluster.memory or megabytes}M"
-    for name in ("partition", "account", "qos", "constraint"):
-        if getattr(cluster, name):
-            options[name] = getattr(cluster, name)
-    if cluster.devices:
-        options["gpus_per_node"] = str(cluster.gpus)
     executor = submitit.SlurmExecutor(folder=submission.private)
     executor.update_parameters(**options)
     return executor

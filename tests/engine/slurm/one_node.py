@@ -39,7 +39,6 @@ class Cluster:
     cpus: int = 4
     grace: int = 5
     warn: bool = True
-    largest_array: int = 1001
     bound: bool = False
 
     @property
@@ -179,7 +178,6 @@ SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=2,bf_interval=2,sched_min_interval=0
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
-MaxArraySize={self.largest_array}
 MaxJobCount=10000
 MinJobAge=300
 KillWait=3

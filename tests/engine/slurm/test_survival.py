@@ -110,7 +110,7 @@ def test_preempted(grace: int, warn: bool, sweeps, undisturbed) -> None:
 @pytest.mark.long
 def test_the_time_limit(sweep) -> None:
     """The signal comes at most a minute early: a job of two has one to reach a checkpoint."""
-    sweep.submit("cpus=1", "time=2", "--steps", "4000", "--set", "points=200")
+    sweep.submit("cpus=1", "time=2", "job_minutes=1", "--steps", "4000", "--set", "points=200")
     sweep.trains()
     sweep.until(
         lambda: "SIGUSR2" in "".join(p.read_text() for p in sweep.private("jobs").glob("*/*.out")),

@@ -11,6 +11,7 @@ Copies are in the user's private cache: nothing in a results folder is executed.
 from __future__ import annotations
 
 import atexit
+import functools
 import hashlib
 import io
 import os
@@ -19,7 +20,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,6 @@ from ablations.core.files import require_regular
 from ablations.core.plan import Context
 from ablations.core.record import Checkout
 from ablations.engine import provenance
-from ablations.engine.job import Cell
 from ablations.errors import UserError
 from ablations.git import git
 from ablations.private import COPIES, require_private_folder
@@ -177,19 +177,6 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
                 yield here / name
 
 
-def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
-    """Add the repository's commit to the contexts of runs; keep uncommitted changes as a patch."""
-    cells = tuple(cells)
-    of_study = {cell.place["here"]: cell.place for cell in cells if "named" in cell.place}
-    known = {here: _commit(code_of(place), results) for here, place in of_study.items()}
-    return tuple(
-        replace(cell, place={**cell.place, **known[cell.place["here"]]})
-        if "named" in cell.place
-        else cell
-        for cell in cells
-    )
-
-
 def code_of(context: Context) -> Code:
     """Return the code that a command uses."""
     depends, without = context["depends"], context["without"]
@@ -212,7 +199,9 @@ def place_of(code: Code, timeout: float | None) -> Context:
     }
 
 
-def _commit(code: Code, results: Path) -> Checkout:
+@functools.cache
+def commit_of(code: Code, revision: str, results: Path) -> Checkout:
+    """Return the commit of files with the digest `revision`; keep uncommitted changes as a patch."""
     if (root := root_of(code.here)) is None:
         return {}
     paths = [os.path.relpath(path, root) for path in code.files() if path.is_relative_to(root)]

@@ -10,7 +10,6 @@ command's files are in the record of that run, or in its work folder until they 
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
@@ -25,18 +24,18 @@ from typing import Annotated
 
 from ablations.core.decode import Count, Json, Matches, Part, encode
 from ablations.core.files import find_json
-from ablations.core.record import Columns, CommandLine, Configuration, Provenance, Seconds
+from ablations.core.record import Checkout, Columns, Configuration, Provenance, Seconds
 from ablations.curve import diverged, is_cut, logged
 from ablations.engine import provenance
 from ablations.engine.backends import Backend, Prepared, Speed
-from ablations.engine.backends.command.code import code_of, noted
+from ablations.engine.backends.command.code import code_of, commit_of
 from ablations.engine.backends.command.process import Process, environment_of, kill_leftovers
 from ablations.engine.claims import HEARTBEAT_SECONDS, Claim, work_folder
 from ablations.engine.job import Cell, JobSpec, Result, TrainingFailed
 from ablations.engine.machine import cores
 from ablations.errors import UserError
 from ablations.io import logs
-from ablations.records import cell_folder, digest, read_record, share, write_atomically
+from ablations.records import cell_folder, digest, share, write_atomically
 from ablations.trainers.command import STDOUT, Line, filled
 
 FOLDER = "run"  # the command's folder, in a record and in a work folder
@@ -88,16 +87,6 @@ def read_note(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
     return next(((run, folder) for folder in folders if folder.is_dir()), None)
 
 
-def was_read(results: Path, command: CommandLine) -> bool:
-    """Return whether any curve of this command was read with the same settings."""
-    for path in (results / "cells").glob("[!.]*"):
-        with contextlib.suppress(UserError):  # another version, or damaged
-            record = read_record(results, path.name)
-            if record and record.status == "done" and record.config.get("command") == command:
-                return True
-    return False
-
-
 class CommandFailed(UserError):
     """A command without a curve. log: the last lines of its output."""
 
@@ -107,7 +96,7 @@ class CommandFailed(UserError):
 
 
 class Unreadable(CommandFailed):
-    """A curve that cannot be read; the cause may be the study file."""
+    """A curve that cannot be read. Its output stays: the cause may be the study file."""
 
 
 def _require_code(cell: Cell) -> None:
@@ -123,12 +112,20 @@ def _require_code(cell: Cell) -> None:
         )
 
 
+def _commit(cell: Cell, results: Path) -> Checkout:
+    """Return the commit of a run's code; {}: it is a copy."""
+    if "named" not in cell.place:
+        return {}
+    return commit_of(code_of(cell.place), cell.config["command"]["revision"], results)
+
+
 class Run:
     """One run, from its start or the point from which its command can resume, to its end."""
 
     def __init__(self, cells: Sequence[Cell], results: Path, job: JobSpec):
         (self.cell,) = (cell,) = cells
         _require_code(cell)
+        _commit(cell, results)  # before the command starts
         self.job = job
         self.line = Line.of(cell.config["command"])
         self.results = results.resolve()
@@ -147,15 +144,14 @@ class Run:
     ) -> list[tuple[Result, Provenance]]:
         """Run the command unless it has ended before, and read its curve."""
         (claim,) = claims
-        again = ended = self._take_finished()
+        earlier = ended = self._take_finished()
         try:
-            ended = again or self._follow(claim, stopping)
+            ended = earlier or self._follow(claim, stopping)
             result, last = self._read()
         except Unreadable as error:
-            known = was_read(self.results, self.cell.config["command"])
-            if known:  # the study file is right, so the command failed
-                self._forget(ended)
-            raise TrainingFailed(error, stops=not known and again is None) from error
+            if earlier and earlier.cell == self.cell.hash:  # read before with the same settings
+                self._forget(earlier)
+            raise TrainingFailed(error) from error
         except UserError as error:
             self._forget(ended)
             failed = error if isinstance(error, CommandFailed) else None
@@ -373,10 +369,6 @@ class CommandBackend(Backend):
     """Commands: a worker runs one after the other."""
 
     compiles = False
-    advice = (
-        "no other run was started. Correct curve, step or metric in the study file: the same "
-        "command then reads the output again and does not run the command again"
-    )
 
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         line = {"trainer": config["trainer"], "task": config["task"]}
@@ -384,9 +376,6 @@ class CommandBackend(Backend):
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
         return min(workers, devices) if devices else workers, 1
-
-    def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
-        return noted(cells, results)
 
     def has_run(self, cell: Cell, results: Path) -> bool:
         return find_finished(results, cell.config) is not None
@@ -405,7 +394,9 @@ class CommandBackend(Backend):
         return Prepared(partial(Run, job=job))
 
     def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
-        return provenance.of_command(cell.place, accelerator=job.accelerator)
+        return provenance.of_command(
+            _commit(cell, Path(job.results)), accelerator=job.accelerator
+        )
 
     def kind(self, config: Configuration) -> tuple[str, ...]:
         return config["task"]["name"], config["trainer"]["name"], *config["command"]["run"]
