@@ -152,7 +152,7 @@ def run(
     if lines and not executor.quiet:
         print(*lines, sep="\n", flush=True)
     grown = [state.needs for state in states]
-    total = outcome_of(Work(needed(grown), ()), results, stopped=stopped)
+    total = outcome_of(Work(needed(grown), ()), results)
     total.found, total.seconds = total.cells - computed, time.monotonic() - started
     return grown, total
 

@@ -227,7 +227,7 @@ def engine(world, monkeypatch) -> list[list[int]]:
         calls.append(sorted({cell.seed for cell in work.todo}))
         in_time = until.time.monotonic() < (deadline or np.inf)
         World(results, ()).compute(work.todo if in_time else ())
-        return local.outcome_of(work, results, stopped=deadline is not None)
+        return local.outcome_of(work, results)
 
     monkeypatch.setattr(local.Processes, "run", run)
     return calls

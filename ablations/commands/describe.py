@@ -20,12 +20,12 @@ from ablations.core.record import Configuration, settings_read
 from ablations.engine.backends import backend_of
 from ablations.engine.backends.command import study_file
 from ablations.engine.plan import known_studies, plan
-from ablations.engine.stored import StoredRun, command_of, planned, stored_runs
+from ablations.engine.stored import command_of, planned, stored_plans
 from ablations.errors import UserError, count, printable, unknown, value_text
 from ablations.io.archives import restore
 from ablations.parameters import Folder, Selection, Text
 from ablations.presets import preset, presets
-from ablations.records import Plan, Record, has_run, read_record
+from ablations.records import Plan, Record, cell_folder, has_run, read_record
 from ablations.request import Request
 from ablations.studies import Profile, Study, studies
 from ablations.tasks import task, tasks
@@ -55,7 +55,7 @@ def listed(kind: str = "studies", /, *, results: Folder = "results") -> str:
         "presets": lambda: (f"{name}: {of.library}" for name, of in presets().items()),
         "components": lambda: (line for of in registry.axes().values() for line in _axis(of)),
         "trainers": lambda: (line for of in trainers().values() for line in _trainer(of)),
-        "runs": lambda: map(_run_line, stored_runs(Path(results))),
+        "runs": lambda: (_run_line(*of, Path(results)) for of in stored_plans(Path(results))),
     }
     if kind not in kinds:
         raise unknown("kind", kind, kinds)
@@ -81,11 +81,12 @@ def _trainer(of: TrainerSpec) -> Iterator[str]:
         yield f"    {name}={option.default}: {option.summary}"
 
 
-def _run_line(run: StoredRun) -> str:
+def _run_line(seconds: float, plan: Plan, results: Path) -> str:
     """Describe a plan that is stored, with the command that ran it."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.when))
-    done = f"{run.done:,} of {count(len(run.plan.cells), 'run')}"
-    return f"{when}  {done:<20} {'last' if run.last else '':<5}{command_of(run.plan)}"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    with_record = sum(cell_folder(results, cell.hash).exists() for cell in plan.cells)
+    done = f"{with_record:,} of {count(len(plan.cells), 'run')}"
+    return f"{when}  {done:<20} {command_of(plan)}"
 
 
 def _range(number: Number) -> str:

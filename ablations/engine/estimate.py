@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -170,7 +169,7 @@ def _records(results: Path) -> Iterable[Record]:
     for path in (results / "cells").glob("[!.]*"):
         with contextlib.suppress(OSError):  # deleted meanwhile
             dated.append((path.stat().st_mtime, path.name))
-    for _, name in heapq.nlargest(NEWEST, dated):
+    for _, name in sorted(dated)[-NEWEST:]:
         with contextlib.suppress(UserError):  # another version, or damaged
             if record := read_record(results, name):
                 yield record

@@ -29,7 +29,7 @@ from ablations.engine.job import (
     JobSpec,
     backend_of_all,
 )
-from ablations.engine.machine import cores
+from ablations.engine.machine import accelerators, cores, notices
 from ablations.engine.prepare import Work, prepare
 from ablations.engine.progress import Bar
 from ablations.engine.provenance import OUR_ROOT
@@ -227,7 +227,7 @@ class Processes:
     def estimate(self, cells: Sequence[Cell], results: Path) -> Estimate:
         """Return how long some runs would take."""
         backend = backend_of_all(cells)
-        devices = backend.accelerators()
+        devices = accelerators() if backend.compiles else 0
         known = speeds(results, cells, accelerator=devices > 0)
         most = self.workers or cores()
         estimated = sized(cells, known, cores=most, gpus=devices, lanes=self.lanes)
@@ -260,13 +260,11 @@ class Processes:
                 checkpoints=self.checkpoints,
             )
             self._print(self._announcement(work, job, estimated, names))
-            for line in backend.notices(shell=self._here is None):
+            for line in notices(shell=self._here is None) if backend.compiles else ():
                 self._print(line)
             with running(results):
                 self._execute(job, estimated, deadline)
-        stopped = deadline is not None and time.monotonic() >= deadline
-        stopped |= not self.waits or self.workers == 0
-        outcome = outcome_of(work, results, stopped=stopped)
+        outcome = outcome_of(work, results)
         outcome.seconds = time.monotonic() - started
         return outcome
 
@@ -327,18 +325,13 @@ def names_of(plans: Sequence[Plan]) -> str:
     return ", ".join(f"{plan.study.name} ({plan.request.get('profile')})" for plan in plans)
 
 
-def outcome_of(work: Work, results: Path, *, stopped: bool = False) -> Outcome:
-    """Return the outcome of some runs. stopped: runs without a record are no error."""
+def outcome_of(work: Work, results: Path) -> Outcome:
+    """Return the outcome of some runs."""
     outcome = Outcome(cells=len(work.cells), found=len(work.cells) - len(work.todo))
     for cell in work.cells:
         record = read_record(results, cell.hash)
-        if record is None and stopped:
+        if record is None:
             outcome.stopped = True
-        elif record is None:
-            raise UserError(
-                f"another process has set aside the record of {cell.variant} on {cell.task}, seed "
-                f"{cell.seed}: run it again"
-            )
         elif record.status == "done":
             outcome.done += 1
         else:

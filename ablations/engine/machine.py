@@ -12,6 +12,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -54,11 +55,6 @@ INHERITED = frozenset(
 )
 _OF_LIBRARIES = ("JAX_", "JAX2TF_", "FLAX_", "NNX_")
 _OF_JAX_TOO = ("CHECK_VMA", "EAGER_CONSTANT_FOLDING", "MOCK_NUM_GPU_PROCESSES")
-NO_PROGRAMS = (
-    "compiled programs are not cached: ~/.cache/rl-ablations/programs (or the one in "
-    "XDG_CACHE_HOME) must belong to you and must not be writable for your group; set "
-    "JAX_COMPILATION_CACHE_DIR to use another folder"
-)
 ORDER = 4  # raise it if the rounding of all trainers changes (products, flags)
 
 
@@ -185,6 +181,18 @@ def slurm_job() -> str | None:
     return (
         f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID")
     )
+
+
+def notices(*, shell: bool) -> Iterator[str]:
+    """Yield lines for the user of workers. shell: also about variables of this process."""
+    if shell and (left := left_out_of_workers()):
+        yield f"workers ignore these variables of your shell: {', '.join(left)}"
+    if programs_folder() is None:
+        yield (
+            "compiled programs are not cached: ~/.cache/rl-ablations/programs (or the one in "
+            "XDG_CACHE_HOME) must belong to you and must not be writable for your group; set "
+            "JAX_COMPILATION_CACHE_DIR to use another folder"
+        )
 
 
 def programs_folder() -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def to_work_on(studies: Iterable[str], results: Path) -> list[Plan]:
 def _stored(request: Request, results: Path, selection: Selection | Flags) -> Plan:
     """Return the plan of one request; see `planned`."""
     if not selects(selection):
-        return last_plan(results, request.study)
+        return read_plan(results, request.study)
     name = digest(request.flags())
     if not plan_path(results, request.study, name).exists():
         request = _as_explained(results, request)
@@ -117,18 +117,14 @@ def _require_defined(results: Path, request: Request) -> None:
     The results folder may be someone else's: the study file that a plan names is not read.
     """
     study = request.study
-    if request.explain or study in {**known_studies(request), **presets.presets()}:
-        return
-    if not has_run(results, study):
-        return
-    plan = read_plan(results, study)
-    if plan.imported:
-        raise UserError(f"'{study}' was imported: omit the flags that select a part of it")
-    where = f"name '{plan.study.file}'" if plan.study.file else "give the --plugin that defines it"
-    raise UserError(
-        f"'{study}' is not defined here, and has not run with these settings in '{results}': "
-        f"{where}, or omit the selection to use its last run"
-    )
+    defined = {**known_studies(request), **presets.presets()}
+    if not request.explain and study not in defined and has_run(results, study):
+        plan = read_plan(results, study)
+        named = f", or name {plan.study.file or 'the --plugin that defines it'}"
+        raise UserError(
+            f"'{study}' is not defined here, and has not run with these settings in '{results}': "
+            f"omit the flags that select a part of it{'' if plan.imported else named}"
+        )
 
 
 def _as_it_is_now(plan: Plan, request: Request) -> Plan:
@@ -203,21 +199,6 @@ def _that_ran(results: Path) -> list[str]:
     )
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """A stored plan.
-
-    when: the time of its file. done: the number of runs with a record. last: whether it is the
-    study's last plan, which commands use without flags.
-    """
-
-    plan: Plan
-    path: Path
-    when: float
-    done: int
-    last: bool
-
-
 def command_of(plan: Plan) -> str:
     """Return the command that runs or imports a plan, with the plugins of this process."""
     name = plan.study.name
@@ -230,19 +211,15 @@ def command_of(plan: Plan) -> str:
     return command.replace(f"run {name}", shlex.join(asked), 1) + loaded
 
 
-def stored_runs(results: Path, study: str = "*") -> list[StoredRun]:
-    """Return the plans of a study or of all studies, newest first, without damaged ones."""
-    runs = []
-    for path, plan in every_plan(results, study):
-        if plan is not None:
-            done = sum(cell_folder(results, cell.hash).exists() for cell in plan.cells)
-            runs.append(StoredRun(plan, path, path.stat().st_mtime, done, _is_last(path)))
-    return sorted(runs, key=lambda run: (-run.when, run.path))
+def stored_plans(results: Path) -> list[tuple[float, Plan]]:
+    """Return all plans with the times of their files, newest first, without damaged ones."""
+    plans = [(path.stat().st_mtime, plan) for path, plan in every_plan(results) if plan]
+    return sorted(plans, key=lambda each: -each[0])
 
 
-def every_plan(results: Path, study: str = "*") -> Iterator[tuple[Path, Plan | None]]:
+def every_plan(results: Path) -> Iterator[tuple[Path, Plan | None]]:
     """Yield the files of plans with their plans; None for a damaged one, with a warning."""
-    for path in sorted((results / "plans").glob(f"{study}/*.json")):
+    for path in sorted((results / "plans").glob("*/*.json")):
         try:
             if not NAME.fullmatch(path.parent.name):
                 raise UserError(f"'{path}' is not a plan")
@@ -250,17 +227,6 @@ def every_plan(results: Path, study: str = "*") -> Iterator[tuple[Path, Plan | N
         except (UserError, OSError) as why:
             set_aside(str(why))
             yield path, None
-
-
-def last_plan(results: Path, study: str) -> Plan:
-    """Return the last plan of a study that has started, else the last plan. Raises UserError."""
-    plan = read_plan(results, study)
-    if any(
-        cell_folder(results, cell.hash).exists() or (results / "work" / cell.hash).exists()
-        for cell in plan.cells
-    ):
-        return plan
-    return next((run.plan for run in stored_runs(results, study) if run.done), plan)
 
 
 def remove(results: Path, study: str, *, dry_run: bool) -> list[Path]:
@@ -288,10 +254,3 @@ def _hashes(results: Path, study: str) -> set[str]:
     names = [path.stem for path in (results / "plans" / study).glob("*.json")]
     plans = [read_plan(results, study, name) for name in names] or [read_plan(results, study)]
     return {cell.hash for plan in plans for cell in plan.cells}
-
-
-def _is_last(path: Path) -> bool:
-    try:
-        return (path.parent / "last").read_text().strip() == path.stem
-    except (OSError, UnicodeDecodeError):
-        return False

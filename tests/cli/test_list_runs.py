@@ -9,7 +9,7 @@ import pytest
 
 from ablations import cli
 from ablations.engine.plan import plan
-from ablations.engine.stored import last_plan, remove, stored_runs
+from ablations.engine.stored import remove, stored_plans
 from ablations.records import Plan, Record, cell_folder, write_plan, write_record
 from ablations.request import Request
 
@@ -31,19 +31,10 @@ def test_runs_are_listed_with_the_command_that_ran_them(tmp_path, capsys) -> Non
     lines = capsys.readouterr().out.splitlines()
     for line, done, words in zip(lines, (1, 2), ("--seeds 3-4 --set epochs=2", ""), strict=True):
         assert f"  {done} of " in line
-        assert "last " in line
         assert line.endswith(words)
         again = [*line.partition("ablations ")[2].split(), "--dry-run", "--results", str(tmp_path)]
         assert cli.main(again) == 0  # the command asks for the same plan
         assert f"{done} done" in capsys.readouterr().out
-
-
-def test_a_plan_that_stopped_before_its_first_cell_hides_nothing(tmp_path) -> None:
-    first = stored(tmp_path, done=1, at=100, seeds=(0,))
-    stopped = stored(tmp_path, done=0, at=200, seeds=(1,))
-    assert last_plan(tmp_path, "gae") == first
-    (tmp_path / "work" / stopped.cells[0].hash).mkdir(parents=True)
-    assert last_plan(tmp_path, "gae") == stopped, "it runs, or can go on"
 
 
 @pytest.mark.parametrize("listed_only", [True, False])
@@ -56,7 +47,7 @@ def test_a_study_goes_and_cells_that_another_has_stay(tmp_path, listed_only) -> 
     there = {one.hash for one in mine.cells if cell_folder(tmp_path, one.hash).exists()}
     assert there == ({one.hash for one in mine.cells} if listed_only else shared)
     assert all(cell_folder(tmp_path, one.hash).exists() for one in other.cells)
-    assert ("gae" in {run.plan.study.name for run in stored_runs(tmp_path)}) == listed_only
+    assert ("gae" in {plan.study.name for _, plan in stored_plans(tmp_path)}) == listed_only
 
 
 def test_nothing_goes_while_nobody_knows_what_another_study_has(tmp_path, capsys) -> None:

@@ -45,18 +45,14 @@ def cell_of(config: dict[str, Any]) -> Cell:
     return Cell("mine", config["task"]["name"], "up", config["seed"], digest(config), config)
 
 
-def rate(task: str, **structure: Any) -> float:
-    config = config_of(task, **structure)
-    return BACKEND.assumed_speed(cell_of(config), accelerator=False).rate
+def rate(task: str) -> float:
+    return BACKEND.assumed_speed(cell_of(config_of(task)), accelerator=False).rate
 
 
-def test_an_assumed_speed_is_its_tasks_and_its_networks() -> None:
+def test_an_assumed_speed_is_its_tasks() -> None:
     slower = ("fast", "hopper", "walker2d", "halfcheetah", "humanoid")
     assert all(rate(a) > rate(b) for a, b in pairwise(slower))
-    assert rate("hopper") == rate("hopper", policy_layers=[64, 64], value_layers=[64, 64])
-    wide = rate("hopper", policy_layers=[256, 256], value_layers=[256, 256])
-    assert 3 < rate("hopper") / wide < 8, "measured: 3.8 in results, 6.2 alone on a core"
-    assert rate("a task of a plugin") == pytest.approx(tasks.Task.speed)
+    assert rate("a task of a plugin") == tasks.Task.speed
 
 
 def test_other_networks_are_no_measurement() -> None:

@@ -74,10 +74,6 @@ class Backend(Protocol):
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         """Return the name of a configuration's program; runs with that name share a `Prepared`."""
 
-    def accelerators(self) -> int:
-        """Return the number of accelerators to distribute; 0 if runs find their own."""
-        return 0
-
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
         """Return the number of workers, at most `workers`, and of parallel runs in each."""
 
@@ -88,10 +84,6 @@ class Backend(Protocol):
     def forget(self, cell: Cell, results: Path) -> None:
         """Compute a run again even if it has ended."""
         return
-
-    def notices(self, *, shell: bool) -> list[str]:
-        """Return lines for the user. shell: include lines on this process's variables."""
-        return []
 
     def environment(self, job: JobSpec, index: int) -> dict[str, str]:
         """Return the environment of a worker."""

@@ -38,7 +38,7 @@ from ablations.engine.claims import checkpoint_points, file_lock, running
 from ablations.engine.estimate import Estimate, speeds
 from ablations.engine.job import Cell, CheckpointPolicy, JobSpec
 from ablations.engine.local import Workers, job_spec
-from ablations.engine.machine import cores, slurm_job
+from ablations.engine.machine import cores, notices, slurm_job
 from ablations.engine.prepare import missing, needed, prepare, require_writable
 from ablations.engine.progress import Bar
 from ablations.engine.provenance import OURS
@@ -276,7 +276,7 @@ class Job:
         if not job.cells:
             return "no run is left"
         job = structs.replace(job, workers=_workers(job))
-        for line in job.backend.notices(shell=False):
+        for line in notices(shell=False) if job.backend.compiles else ():
             print(line, flush=True)
         bar = Bar(job.cells, Path(job.results), workers=job.workers)
         before = _progress(job)

@@ -201,7 +201,7 @@ def place_of(code: Code, timeout: float | None) -> Context:
 
 @functools.cache
 def commit_of(code: Code, revision: str, results: Path) -> Checkout:
-    """Return the commit of files with the digest `revision`; keep uncommitted changes as a patch."""
+    """Return the commit of files with the digest `revision`; keep changes as a patch."""
     if (root := root_of(code.here)) is None:
         return {}
     paths = [os.path.relpath(path, root) for path in code.files() if path.is_relative_to(root)]

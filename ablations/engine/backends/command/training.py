@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -135,7 +134,6 @@ class Run:
         self._abandoned = False
         self._first = 0  # the step at which this process starts
         self._latest: tuple[int, float | None] = 0, None  # step and score in the log
-        self._reader = threading.Thread()
         self._next_read = 0.0
         self._resumed: list[int] = []
 
@@ -275,15 +273,14 @@ class Run:
 
     def _beat(self, claim: Claim) -> None:
         assert self._process is not None
-        if claim.due and not self._reader.is_alive() and time.monotonic() > self._next_read:
-            self._reader = threading.Thread(target=self._read_latest, daemon=True)
-            self._reader.start()
+        if claim.due and time.monotonic() > self._next_read:
+            self._read_latest()
         step, score = self._latest
         rate = (step - self._first) / self._process.seconds
         claim.beat("training", step, self.cell.steps, rate, score)
 
     def _read_latest(self) -> None:
-        """Read the end of the log, in a thread because a log may be long."""
+        """Read the last step and score of the log."""
         started = time.monotonic()
         try:
             path = self._curve()
@@ -303,8 +300,6 @@ class Run:
 
     def _read(self) -> tuple[Result, int]:
         """Return the result of the run by its curve, which may have diverged, and its last step."""
-        if self._reader.is_alive():
-            self._reader.join()
         path, log, notes = self._log()
         line, last = self.line, int(log["step"][-1] or 0)
         if not self._resumed:
@@ -394,9 +389,7 @@ class CommandBackend(Backend):
         return Prepared(partial(Run, job=job))
 
     def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
-        return provenance.of_command(
-            _commit(cell, Path(job.results)), accelerator=job.accelerator
-        )
+        return provenance.of_command(_commit(cell, Path(job.results)), accelerator=job.accelerator)
 
     def kind(self, config: Configuration) -> tuple[str, ...]:
         return config["task"]["name"], config["trainer"]["name"], *config["command"]["run"]

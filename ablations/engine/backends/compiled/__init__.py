@@ -8,7 +8,6 @@ executables.py   compiled programs on disk
 
 from __future__ import annotations
 
-import operator
 import resource
 import socket
 import sys
@@ -17,7 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from ablations import tasks
-from ablations.core.decode import decode
 from ablations.core.record import Configuration, Provenance
 from ablations.engine import machine, provenance
 from ablations.engine.backends import Backend, Prepared, Speed
@@ -27,9 +25,7 @@ from ablations.errors import UserError, lacking
 from ablations.records import digest
 from ablations.trainers import trainer
 
-# Assumed without records: an accelerator's rate over all parallel runs; the seconds per step of one
-# core that each weight adds to the task's own, which is for networks of [64, 64].
-SECONDS_PER_WEIGHT = 4e-10
+# Assumed without records; the rate is an accelerator's, over all parallel runs.
 ASSUMED_BLOCK_RATE = 1_000_000.0
 ASSUMED_COMPILE_SECONDS = 30.0
 ASSUMED_MEGABYTES = 2500
@@ -45,19 +41,8 @@ class CompiledBackend(Backend):
         definition = trainer(config["trainer"]["name"])
         return digest(definition.program(config, varied))
 
-    def accelerators(self) -> int:
-        return machine.accelerators()
-
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
         return 1 if devices else workers, even_lanes(lanes or (cells if devices else 1), devices)
-
-    def notices(self, *, shell: bool) -> list[str]:
-        lines = []
-        if shell and (left := machine.left_out_of_workers()):
-            lines.append(f"workers ignore these variables of your shell: {', '.join(left)}")
-        if machine.programs_folder() is None:
-            lines.append(machine.NO_PROGRAMS)
-        return lines
 
     def environment(self, job: JobSpec, index: int) -> dict[str, str]:
         return machine.worker_environment(accelerator=job.accelerator)
@@ -112,17 +97,8 @@ class CompiledBackend(Backend):
         return config["task"]["name"], config["trainer"]["name"], *layers
 
     def assumed_speed(self, cell: Cell, *, accelerator: bool) -> Speed:
-        rate = ASSUMED_BLOCK_RATE if accelerator else _rate(cell.config)
+        rate = ASSUMED_BLOCK_RATE if accelerator else tasks.tasks().get(cell.task, tasks.Task).speed
         return Speed(rate, ASSUMED_COMPILE_SECONDS, ASSUMED_MEGABYTES, measured=False)
-
-
-def _rate(config: Configuration) -> float:
-    """Return the steps per second of a CPU: the task's, less for large networks."""
-    known = tasks.tasks().get(config["task"]["name"])
-    speed = known.speed if known else tasks.Task.speed
-    layers = [decode(list[int], config["structure"].get(name) or []) for name in _LAYERS]
-    weights = [sum(map(operator.mul, sizes, sizes[1:])) - 64 * 64 for sizes in layers if sizes]
-    return float(1 / (1 / speed + SECONDS_PER_WEIGHT * max(0, sum(weights))))
 
 
 BACKEND = CompiledBackend()
