@@ -53,8 +53,8 @@ class _Pair(NamedTuple):
 
     def raw(self) -> Difference:
         """Return the difference on shared seeds."""
-        exact = self.successes and self.ours.shape[-1] > 1
-        return (stats.outcomes if exact else stats.paired)(self.ours, self.theirs, self.level)
+        compare = stats.outcomes if self.successes else stats.paired
+        return compare(self.ours, self.theirs, self.level)
 
     def difference(self) -> Difference:
         """Return the difference, adjusted by further seeds of the baseline."""
@@ -121,7 +121,7 @@ def compare(
         if row["task"] == ALL_TASKS and row["variant"] != row["baseline"]:
             tasks = [r for r in rows if r["variant"] == row["variant"] and r is not row]
             row["verdict"], row["note"] = over_tasks(row, tasks)
-        if row["verdict"] == "inconclusive" and row["pairs"] > 1 and row["margin"] > 0:
+        if row["verdict"] == "inconclusive":
             options = {"level": row["level"], "fewest": row["pairs"] + 1}
             row["seeds_needed"] = stats.seeds_needed(row["margin"], row["sd"], **options)
     order = [*runs.tasks, ALL_TASKS]
@@ -275,7 +275,7 @@ def over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tu
     tasks disagree (a qualitative interaction, Gail and Simon 1985).
     """
     verdict, note = row["verdict"], row["note"]
-    if math.isnan(row["difference_low"]) or note == "identical" or not verdict:
+    if math.isnan(row["difference_low"]):
         return verdict, note
     signs = {
         sign

@@ -6,7 +6,7 @@ Prints, in one CPU minute:
 
 - simultaneous coverage of the main effects of a fractional factorial and of its aliased
   interactions, with 1, 2 and 8 seeds;
-- coverage of the regression estimator, of interquartile ranges and of means of the worst quarter;
+- coverage of the regression estimator;
 - the goals that are missed.
 """
 
@@ -131,32 +131,12 @@ def controlled(trials: int) -> None:
                 GOALS.add("regression estimator holds the truth", 95, 100, share, where, trials)
 
 
-def spreads(trials: int) -> None:
-    print("\nInterquartile range and mean of the worst quarter: 95% intervals\n")
-    print(f"{'scores':<22}{'seeds':>6}{'IQR':>8}{'worst':>8}")
-    random = np.random.default_rng(3)
-    for shape, drawn in SHAPES.items():
-        large = np.sort(drawn(random, (1_000_000,)))
-        truths = (large[750_000] - large[250_000], large[:250_000].mean())
-        for n in (8, 20, 40, 120):
-            scores = drawn(random, (trials, n))
-            results = stats.iqr(scores, replicates=2000), stats.worst_quarter(scores)
-            shares = [
-                100 * float(np.mean((result.low <= truth) & (truth <= result.high)))
-                for result, truth in zip(results, truths, strict=True)
-            ]
-            print(f"{shape:<22}{n:>6}{shares[0]:>8.1f}{shares[1]:>8.1f}")
-            for name, share in zip(("IQR", "worst quarter's mean"), shares, strict=True):
-                GOALS.add(f"{name} held", 95, 100, share, f"{shape}, {n} seeds", trials)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=300)
     trials = parser.parse_args().trials
     fractions(trials)
     controlled(trials)
-    spreads(trials)
     GOALS.print()
 
 

@@ -84,7 +84,7 @@ def bootstrap_t(scores: Floats) -> Bounds:
 
 
 def ours(scores: Floats) -> Bounds:
-    result = stats.iqm(scores, replicates=REPLICATES)
+    result = stats.aggregate([scores], replicates=REPLICATES)
     return result.low, result.high
 
 

@@ -19,39 +19,32 @@ choices:
   highest mean mark one of 16 equal variants in up to 22% of studies, these in at most 9%.
 """
 
-from ablations.stats.aggregates import AGGREGATES as AGGREGATES
-from ablations.stats.aggregates import aggregate as aggregate
-from ablations.stats.aggregates import improvement as improvement
-from ablations.stats.aggregates import iqm as iqm
-from ablations.stats.aggregates import iqr as iqr
-from ablations.stats.aggregates import profile as profile
-from ablations.stats.differences import VERDICTS as VERDICTS
-from ablations.stats.differences import Difference as Difference
-from ablations.stats.differences import are_successes as are_successes
-from ablations.stats.differences import control_variate as control_variate
-from ablations.stats.differences import decide as decide
-from ablations.stats.differences import is_outcome as is_outcome
-from ablations.stats.differences import loss_p as loss_p
-from ablations.stats.differences import not_the_best as not_the_best
-from ablations.stats.differences import of_differences as of_differences
-from ablations.stats.differences import outcomes as outcomes
-from ablations.stats.differences import paired as paired
-from ablations.stats.differences import rounding_of as rounding_of
-from ablations.stats.differences import share_above as share_above
-from ablations.stats.differences import welch as welch
-from ablations.stats.seeds import POWER as POWER
-from ablations.stats.seeds import power as power
-from ablations.stats.seeds import sd_interval as sd_interval
-from ablations.stats.seeds import seeds_needed as seeds_needed
-from ablations.stats.seeds import smallest_margin as smallest_margin
-from ablations.stats.summaries import LEVEL as LEVEL
-from ablations.stats.summaries import Estimate as Estimate
-from ablations.stats.summaries import Floats as Floats
-from ablations.stats.summaries import deviation as deviation
-from ablations.stats.summaries import fisher_p as fisher_p
-from ablations.stats.summaries import mean as mean
-from ablations.stats.summaries import median_time as median_time
-from ablations.stats.summaries import rate as rate
-from ablations.stats.summaries import steps_to as steps_to
-from ablations.stats.summaries import student as student
-from ablations.stats.summaries import worst_quarter as worst_quarter
+from ablations.stats.aggregates import AGGREGATES, aggregate, improvement, profile
+from ablations.stats.differences import (
+    VERDICTS,
+    Difference,
+    are_successes,
+    control_variate,
+    decide,
+    is_outcome,
+    loss_p,
+    not_the_best,
+    of_differences,
+    outcomes,
+    paired,
+    share_above,
+    welch,
+)
+from ablations.stats.seeds import POWER, power, sd_interval, seeds_needed, smallest_margin
+from ablations.stats.summaries import (
+    LEVEL,
+    Estimate,
+    Floats,
+    deviation,
+    fisher_p,
+    mean,
+    median_time,
+    rate,
+    steps_to,
+    student,
+)

@@ -94,25 +94,6 @@ def aggregate(
     return estimate(value, low, value + reach)
 
 
-def iqm(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -> Estimate:
-    """Return the interquartile mean over the last axis with its bootstrap interval."""
-    return aggregate([scores], "task IQM", level, replicates)
-
-
-def iqr(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -> Estimate:
-    """Return the interquartile range over the last axis; fewer than 8 scores have no interval."""
-
-    def statistic(rows: Floats) -> Any:
-        return np.subtract(*np.quantile(rows, (0.75, 0.25), axis=-1))
-
-    (rows,) = _rows([scores])
-    n = rows.shape[-1]
-    value = statistic(rows) if n else np.full(rows.shape[:-1], NAN)
-    if n < 8:
-        return between(value, NAN)
-    return estimate(value, *_bootstrap(statistic, [rows], student(n - 1, level), replicates))
-
-
 def profile(
     tasks: Tasks, thresholds: ArrayLike, level: float = LEVEL
 ) -> tuple[Floats, Floats, Floats]:
@@ -169,7 +150,7 @@ def _rows(tasks: Tasks) -> list[Floats]:
 
 
 @lru_cache(maxsize=32)
-def draws(n: int, replicates: int, task: int = 0) -> NDArray[np.intp]:
+def draws(n: int, replicates: int, task: int) -> NDArray[np.intp]:
     """Draw the runs of a task for each bootstrap sample `[replicates, n]`, with sorted rows."""
     random = np.random.default_rng([_SEED, n, task] if task else [_SEED, n])
     return np.sort(random.integers(0, n, (replicates, n)), axis=-1)

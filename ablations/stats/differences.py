@@ -98,7 +98,7 @@ def by_student(
             return Difference(n, 0.0, p=1.0, sd=0.0)
         return Difference(n, difference, p=0.5 ** (n - 1), sd=0.0)
     reach = student(freedom, level) * error
-    if not math.isfinite(abs(difference) + reach):
+    if not math.isfinite(reach):
         return Difference(n)
     p = 2 * float(special.stdtr(freedom, -abs(difference) / error))
     return Difference(n, difference, difference - reach, difference + reach, p, sd, freedom)
@@ -258,6 +258,8 @@ def outcomes(
     simultaneously (Bonferroni). The interval excludes 0 nearly when McNemar's exact test, whose p
     is returned, rejects.
 
+    One pair has no interval.
+
     Otherwise, `[n]` and `[m]`: each rate has its exact interval at half of the level, and p is NaN.
     """
     a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
@@ -270,12 +272,14 @@ def outcomes(
     if not by_seed:
         mine, other = (rate(int(side.sum()), len(side), level / 2) for side in (a, b))
         return Difference(n, difference, mine.low - other.high, mine.high - other.low)
+    if n == 1:
+        return Difference(1, difference)
     gained, lost = int(np.sum(a > b)), int(np.sum(a < b))
     theta = rate(gained, gained + lost, (1 - _OF_DISCORDANCE) * level)
     q = rate(gained + lost, n, _OF_DISCORDANCE * level / 2)
     low, high = 2 * theta.low - 1, 2 * theta.high - 1
     low, high = low * (q.low if low > 0 else q.high), high * (q.high if high > 0 else q.low)
-    sd = float((a - b).std(ddof=1)) if n > 1 else NAN
+    sd = float((a - b).std(ddof=1))
     return Difference(n, difference, low, high, float(mcnemar_p(gained, lost)), sd)
 
 

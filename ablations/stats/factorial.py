@@ -129,20 +129,6 @@ def _is_fraction(columns: Sequence[tuple[int, ...]]) -> bool:
     return not (both @ signs.T).any() and products <= {0, len(columns[0])}
 
 
-def resolution(factorial: Design) -> int:
-    """Return the smallest number of factors whose level combinations do not occur equally often.
-
-    With resolution IV, main effects are aliased with three-factor interactions, and two-factor
-    interactions with each other (Box and Hunter 1961, "The 2^(k-p) fractional factorial designs").
-    """
-    factors = range(len(factorial.factors))
-    sums = (
-        (k, factorial.products([*itertools.combinations(factors, k)]).sum(axis=1))
-        for k in itertools.count(3)
-    )
-    return next(k for k, of in sums if of.any() or k > len(factors))
-
-
 def letters(count: int) -> tuple[str, ...]:
     """Return names of factors: "A" to "Z" without "I" (the mean), then "A1" and so on."""
     names = (f"{a}{k or ''}" for k in itertools.count() for a in "ABCDEFGHJKLMNOPQRSTUVWXYZ")

@@ -53,7 +53,7 @@ def mean(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     rows = np.asarray(scores, np.float64)
     n = rows.shape[-1]
     if n < 2:
-        return _of_few(rows)
+        return between(rows[..., 0] if n else np.full(rows.shape[:-1], NAN), NAN)
     return between(rows.mean(axis=-1), student(n - 1, level) * deviation(rows) / math.sqrt(n))
 
 
@@ -69,23 +69,6 @@ def rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
     low = special.betaincinv(successes, failures + 1, level / 2) if successes else 0.0
     high = special.betaincinv(successes + 1, failures, 1 - level / 2) if failures else 1.0
     return Estimate(successes / n if n else NAN, float(low), float(high))
-
-
-def worst_quarter(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Return the mean of the lowest k = ceil(n / 4) scores over the last axis, with its interval.
-
-    This is a conditional tail expectation (Manistre and Hancock 2005, "Variance of the CTE
-    estimator"). Its variance is the variance of min(x - q, 0) n / k divided by n, where the tail of
-    k scores ends at q. Student's t has k - 1 degrees of freedom. With k < 2 there is no interval.
-    """
-    ordered = np.sort(np.asarray(scores, np.float64), axis=-1)
-    n = ordered.shape[-1]
-    k = -(-n // 4)
-    if k < 2:
-        return _of_few(ordered[..., :k])
-    end = ordered[..., k - 1 : k + 1].mean(axis=-1, keepdims=True)
-    error = deviation(np.minimum(ordered - end, 0.0)) * math.sqrt(n) / k
-    return between(ordered[..., :k].mean(axis=-1), student(k - 1, level) * error)
 
 
 def median_time(times: ArrayLike, level: float = LEVEL) -> Estimate:
@@ -141,7 +124,3 @@ def estimate(value: Any, low: Any, high: Any) -> Estimate:
 def between(center: Any, reach: Any) -> Estimate:
     """Return an estimate with the interval center ± reach; NaN: no interval."""
     return estimate(center, center - reach, center + reach)
-
-
-def _of_few(rows: Floats) -> Estimate:
-    return between(rows[..., 0] if rows.shape[-1] else np.full(rows.shape[:-1], NAN), NAN)

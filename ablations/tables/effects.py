@@ -32,7 +32,6 @@ COLUMNS = (
 )
 LARGEST = 3  # this many aliased interactions are listed even if their intervals contain 0
 TIMES = " \N{MULTIPLICATION SIGN} "
-_ROMAN = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII"}
 
 Row = dict[str, Any]
 
@@ -254,13 +253,12 @@ def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
             judged.append(row | {"listed": rank < LARGEST or effect.sign() != 0})
         # More seeds do not reduce a lack of fit.
         rows += [row | {"sd": math.nan} if residual.lacks_fit else row for row in judged]
-    resolution = factorial.resolution(design)
     caption = (
         f"Effects on {runs.metric} of {len(design.factors)} settings in {len(variants)} variants, "
-        f"a fraction of resolution {_ROMAN.get(resolution, resolution)}. Main: mean of the "
-        "variants with the level minus mean of the others; it includes interactions of "
-        f"{resolution - 1} settings. Aliased: a sum of interactions of two settings. Paired by "
-        "seed. The 95% intervals of all main effects on a task are simultaneous (Bonferroni)."
+        "a fraction of all combinations. Main: mean of the variants with the level minus mean of "
+        "the others; it includes interactions of three or more settings. Aliased: a sum of "
+        "interactions of two settings. Paired by seed. The 95% intervals of all main effects on a "
+        "task are simultaneous (Bonferroni)."
     )
     notes, groups = (
         [f"{listed(tasks)}: {x}" for x, tasks in errors.items()],

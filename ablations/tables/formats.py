@@ -39,7 +39,6 @@ HEADS = {
     "sd": "SD",
     "auc": "AUC [95%]",
     "steps": "steps [95%]",
-    "iqr": "IQR [95%]",
     "n": "seeds",
     "lead": "SDs above untrained",
     "progress": "progress, %",

@@ -159,8 +159,7 @@ def stability(runs: Runs) -> pd.DataFrame:
             the baseline's median.
         collapse_rate: with its exact interval.
         p, p_adjusted: Fisher's exact test against the baseline, without and with Bonferroni.
-        iqr: interquartile range of the scores.
-        worst_quarter: mean of the lowest quarter of the scores.
+        sd: standard deviation of the scores.
     """
     counted, rows = with_diverged(runs), []
     for task, variant, of in by_task_and_variant(runs):
@@ -183,8 +182,7 @@ def stability(runs: Runs) -> pd.DataFrame:
                     "collapse_rate", stats.rate(below, n) if known else stats.Estimate(math.nan)
                 ),
                 **{"threshold": threshold, "p": p, "p_adjusted": p},
-                **ends("iqr", stats.iqr(own)),
-                **ends("worst_quarter", stats.worst_quarter(own)),
+                "sd": stats.deviation(own) if n > 1 else math.nan,
             }
         )
     caption = (

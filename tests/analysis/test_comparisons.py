@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import memory
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from synthetic import realistic
 
 from ablations import Runs, compare, stats
 from ablations.comparison import COLUMNS
+from ablations.core.plan import Looks
 from ablations.errors import UserError
 from ablations.runs import ALL_TASKS
 from ablations.tables import table_of
@@ -275,6 +277,12 @@ def two_tasks(effect: float, noise: float = 0.05, other: float | None = None) ->
     }
 
 
+CANCELLED = {
+    **{("x", "base"): BASE, ("x", "v"): BASE + 3 + WIGGLE},
+    **{("y", "base"): NOISY, ("y", "v"): NOISY - 3 - WIGGLE},
+}
+
+
 @pytest.mark.parametrize(
     ("scores", "failed", "verdict", "note"),
     [
@@ -288,6 +296,7 @@ def two_tasks(effect: float, noise: float = 0.05, other: float | None = None) ->
         (two_tasks(-3.0, other=-3.0), [("v", 1)], "worse", "2 more runs failed than of base"),
         (two_tasks(0.05), [("base", 1)], "inconclusive", "2 more runs of base failed"),
         (two_tasks(0.0, 0.0), (), "equivalent", "identical"),
+        (CANCELLED, (), "inconclusive", "no spread"),
     ],
 )
 def test_all_tasks_hides_no_task(scores, failed, verdict, note) -> None:
@@ -373,6 +382,18 @@ def test_before_anything_has_run_rows_are_empty(study_runs) -> None:
     assert list(frame.n) == [0, 0]
     assert frame["mean"].isna().all()
     assert list(frame.note) == ["", "no runs"]
+
+
+def test_before_the_first_stage_none_is_the_best() -> None:
+    scores = {("t", name): 3 * k + BASE[:3] for k, name in enumerate("ab")}
+    assert not compare(memory.runs_of(scores, looks=Looks((4, 8), 1, 0))).best.any()
+    scores = {place: [*values, *values] for place, values in scores.items()}
+    assert compare(memory.runs_of(scores, looks=Looks((4, 8), 1, 0))).best.any()
+
+
+def test_no_difference_is_beyond_no_margin() -> None:
+    frame = compare(runs_of({("t", "base"): BASE, ("t", "v"): BASE}, margin=0.0))
+    assert (frame.verdict[1], frame.beyond_margin[1]) == ("equivalent", False)
 
 
 def test_an_absent_or_unknown_baseline_is_named(study_runs) -> None:

@@ -115,6 +115,7 @@ def test_one_seed_gives_a_difference_and_nothing_more(compare) -> None:
     for nothing in (compare([], []), compare([math.inf, 1.0], [1.0, 2.0])):
         assert repr(nothing) == repr(Difference(nothing.n))
     assert decide(*ends(compare([3.0], [1.0]))[1:], 0.5) == "inconclusive"
+    assert repr(stats.outcomes([1.0], [0.0])) == repr(Difference(1, 1.0))
 
 
 def test_scores_of_other_shapes_are_refused() -> None:
@@ -122,7 +123,7 @@ def test_scores_of_other_shapes_are_refused() -> None:
         with pytest.raises(ValueError, match="one shape"):
             compare([1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match=r"\[n\] and \[m\]"):
-        stats.welch([[1.0]], [[2.0]])
+        stats.welch([[1.0]], [2.0])
 
 
 def test_scores_too_far_apart_for_a_float_have_no_difference() -> None:

@@ -200,14 +200,6 @@ def test_aliases_are_the_interactions_whose_columns_are_equal_or_opposite(change
         assert np.mean(columns[a] * columns[b]) == expected, (a, b)
 
 
-def test_the_resolution_is_that_of_the_shortest_word() -> None:
-    for design, expected in ((made(5), 4), (made(24), 4), (made(22, 128), 4), (made(6, 64), 7)):
-        assert stats.resolution(design[0]) == expected
-    rows = {f"v{k}": (*p, sum(p) % 2) for k, p in enumerate(itertools.product((0, 1), repeat=5))}
-    half = Design({f"x{k}": ("0", "1") for k in range(6)}, rows)
-    assert (stats.resolution(half), len(stats.aliases(half))) == (6, 15)
-
-
 @pytest.mark.parametrize(("changes", "size"), [(22, 128), (11, 64)])
 def test_a_larger_fraction_aliases_fewer_and_leaves_more_columns(changes: int, size: int) -> None:
     (_, small), (design, large) = made(changes), made(changes, size)

@@ -43,7 +43,8 @@ def test_seeds_are_the_fewest_that_decide() -> None:
     assert stats.seeds_needed(5.0, 1.0, fewest=9) == 9
     assert stats.seeds_needed(0.0, 1.0, margin=0.5) == stats.seeds_needed(0.0, 2.0, margin=1.0)
     assert stats.seeds_needed(0.5, 1.0, chance=0.9) > stats.seeds_needed(0.5, 1.0)
-    for unknown in ((1e-6, 1.0), (1.0, 0.0), (NAN, 1.0), (1.0, NAN)):
+    assert stats.seeds_needed(0.028019, 1.0) == 10_000
+    for unknown in ((0.028018, 1.0), (1.0, 0.0), (NAN, 1.0), (1.0, NAN)):
         assert math.isnan(stats.seeds_needed(*unknown))
 
 

@@ -195,9 +195,9 @@ def test_effects_of_a_fraction_in_the_metric_and_in_learned_ranges(tmp_path: Pat
     assert "+35" in format_table(frame, "markdown")
 
 
-def test_aliases_and_resolution_are_computed_and_written(tmp_path: Path) -> None:
+def test_aliases_are_computed_and_written(tmp_path: Path) -> None:
     frame = fraction_of(tmp_path)
-    assert "5 settings in 16 variants, a fraction of resolution IV" in frame.attrs["caption"]
+    assert "5 settings in 16 variants, a fraction of all combinations" in frame.attrs["caption"]
     rows, keys = frame[(frame.kind == "aliased") & (frame.task == "ant")], mains(frame, "ant").key
     assert "\u00d7".join(sorted((keys["first"], keys["second"]))) in rows.factor.iloc[0]
     assert rows.effect.iloc[0] == pytest.approx(TOGETHER * 2000, rel=0.1)
