@@ -67,7 +67,6 @@ def print_table(
     *,
     format: Literal["markdown", "latex", "csv", "html", "json"] | None = None,
     columns: Annotated[Sequence[str], SEVERAL] = (),
-    wide: bool = False,
     caption: bool = False,
     output: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
 ) -> int:
@@ -77,18 +76,17 @@ def print_table(
         frame: the table.
         format: Default: a table as wide as the terminal.
         columns: Only these columns, such as mean difference p.
-        wide: All columns, however wide, as markdown.
         caption: Below the table, what its numbers mean.
         output: Write STUDY.md, STUDY.tex, ... or STUDY_KIND.md to this folder instead.
     """
     if not len(frame.columns):
         return 1 if frame.attrs.get("failed") else 0
-    form = format or ("markdown" if wide or output else "terminal")
+    form = format or ("markdown" if output else "terminal")
     caption = caption or form != "terminal"
-    text = tables.format_table(frame, form, columns=list(columns), wide=wide, caption=caption)
+    text = tables.format_table(frame, form, columns=list(columns), caption=caption)
     notes = frame.attrs.get("notes", ())
     if form == "terminal" and notes and not caption:
-        text += f"\n{count(len(notes), 'note')}: --caption; all columns: --wide"
+        text += f"\n{count(len(notes), 'note')}: --caption"
     if output is None:
         apart = "\n" if "failed" in frame.attrs else ""  # from what training printed
         print(f"{apart}{text}\n")

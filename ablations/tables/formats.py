@@ -46,7 +46,7 @@ HEADS = {
     "slope": "slope, %",
     "seeds_needed": "needs",
 }
-# The printed columns of a comparison; `wide` adds the others.
+# The columns of a comparison that are printed by default
 COMPARISON = ("task", "variant", "baseline", "mean", "share", "verdict", "seeds", "seeds_needed")
 KEYS = ("task", "variant", "factor", "detail")  # in every table that has them
 HIDDEN = frozenset({"untrained", "best", "tied", "beyond_margin", "level", "note", "kind"})
@@ -58,9 +58,9 @@ STYLES = {
     "inconclusive": "yellow",
     "failed": "magenta",
 }
-# Columns of verdicts that a narrow terminal omits, in this order; of other tables: from the right.
-OPTIONAL = ("needs", "against", "seeds", "mean [95%]")
-LONGEST_WORD = 24  # that is not broken
+# A narrow terminal omits columns from the right, except the first one and those that begin so.
+KEPT = (*KEYS, "level", "verdict", "effect", "share", "difference")
+LONGEST_WORD = 26  # that is not broken
 FORMATS = ("markdown", "latex", "html", "csv", "json", "terminal")
 
 
@@ -69,7 +69,6 @@ def format_table(
     form: str = "terminal",
     *,
     columns: Sequence[str] = (),
-    wide: bool = False,
     caption: bool = True,
     width: int | None = None,
 ) -> str:
@@ -81,7 +80,6 @@ def format_table(
             json have all columns and all digits.
         columns: the columns to print beside `KEYS`, without _low and _high; default: the most
             important ones.
-        wide: print every column.
         caption: write the caption and the notes.
         width: of the terminal, in characters; default: this terminal's.
 
@@ -94,9 +92,9 @@ def format_table(
         return _csv(frame)
     if form == "json":
         return _json(frame)
-    texts = display(frame, columns, wide=wide)
+    texts = display(frame, columns)
     about = dict(frame.attrs) if caption else {}
-    if form == "latex" and "best" in frame and not columns and not wide:
+    if form == "latex" and "best" in frame and not columns:
         return _latex(*_by_task(frame, about))
     for name, sentence in about.get("legend", {}).items() if columns else ():
         if name not in columns:
@@ -173,9 +171,7 @@ def p_value(p: float) -> str:
 # Display
 
 
-def display(
-    frame: pd.DataFrame, columns: Sequence[str] = (), *, wide: bool = False
-) -> pd.DataFrame:
+def display(frame: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Return a frame of texts with one column per estimate and readable column names.
 
     Raises:
@@ -190,9 +186,6 @@ def display(
             raise unknown("column", name, list(texts))
     if columns:
         texts = texts[[*(name for name in KEYS if name in texts if name not in columns), *columns]]
-    elif wide:
-        hidden = HIDDEN - set(frame.attrs.get("shown", ()))
-        texts = texts.drop(columns=[name for name in hidden if name in texts])
     elif is_comparison:
         versus = frame.baseline.where(frame.baseline != frame.variant, "")
         unused = {"baseline"} if versus[versus != ""].nunique() < 2 else set()
@@ -482,7 +475,7 @@ def _terminal(
     say(frame.attrs.get("summary"))
     console.print(table)
     omitted = ", ".join(left_out[::-1])
-    say(f"omitted here: {omitted}; --wide or --columns shows them" if left_out else "", "dim")
+    say(f"omitted here: {omitted}; --columns shows them" if left_out else "", "dim")
     for text in (about.get("caption"), *about.get("notes", ())):
         say(text, "dim")
     return out.getvalue().rstrip("\n")
@@ -490,8 +483,8 @@ def _terminal(
 
 def _fitted(
     cells: pd.DataFrame, tasks: Sequence[str], width: int
-) -> tuple[dict[str, int | None], list[str]]:
-    """Return the columns that fit with their widths (None: as is), and those that do not."""
+) -> tuple[dict[str, int], list[str]]:
+    """Return the columns that fit with their widths, and those that do not."""
     numeric = {name for name in cells if _are_numbers(list(cells[name]))}
     full = {name: max(map(len, [str(name), *cells[name]])) for name in cells}
     least: dict[str, int] = {}  # widths that break no number, and no word of usual length
@@ -503,10 +496,12 @@ def _fitted(
     def spare() -> int:
         return width - sum(least.values()) - 3 * len(least)
 
-    order = OPTIONAL if "verdict" in cells else [x for x in cells if x not in KEYS][:0:-1]
+    order = [name for name in [*cells][:0:-1] if not str(name).startswith(KEPT)]
     left_out = [name for name in order if spare() < 0 and least.pop(name, 0)]
-    if spare() < 0:
-        return {name: least[name] if name in numeric else None for name in least}, left_out
+    names = [name for name in least if name not in numeric] or list(least)
+    for _ in range(-spare()):
+        widest = max(names, key=least.__getitem__)
+        least[widest] = max(1, least[widest] - 1)
     for name in least:
         least[name] += min(max(0, full[name] - least[name]), max(0, spare()))
-    return dict(least), left_out
+    return least, left_out

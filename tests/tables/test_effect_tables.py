@@ -63,6 +63,14 @@ def test_effects_are_contrasts_of_seeds() -> None:
     assert rows[ALL_TASKS, "torso"].effect == pytest.approx(mean)
 
 
+def test_a_narrow_terminal_omits_columns_instead_of_breaking_names() -> None:
+    names = {"coefficient": "value_loss_coefficient", "torso": "separate_networks"}
+    sets = {v: {names[name]: x for name, x in of.items()} for v, of in SETS.items()}
+    text = format_table(table_of(runs_of(SCORES, sets=sets), "effects"), "terminal", width=80)
+    assert {*names.values(), "inconclusive", "shared"} <= {*text.split()}
+    assert "omitted here: p (adj.), seeds, needs; --columns shows them" in text
+
+
 def test_shares_are_in_learned_ranges_and_metrics_of_no_direction_have_none(study_runs) -> None:
     scores = {place: 50 + values for place, values in SCORES.items()}
     runs = study_runs(scores, units={"a": 30.0, "b": 20.0}, sets=SETS, noise=0.1)
