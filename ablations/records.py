@@ -163,6 +163,17 @@ def _checksum(fields: Mapping[str, Json]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
+def _parse(data: bytes, form: int, oldest: int | None = None) -> dict[str, Json]:
+    """Return the fields of a record or plan. Raises Mismatch or OtherFormat."""
+    fields = parse_object(data)
+    require_format(fields.get("format"), form, oldest)
+    checksum = fields.pop("checksum", None)  # None: of an earlier version
+    if checksum not in (None, _checksum(fields)):
+        raise Mismatch("it fails its checksum")
+    del fields["format"]
+    return fields
+
+
 # Atomic files and folders
 
 
@@ -289,12 +300,8 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
         )
     try:
         name = name or read_bytes(folder / "last").decode().strip()
-        fields = parse_object(read_bytes(plan_path(results, study, name)))
-        complete = fields.pop("checksum", None) in (None, _checksum(fields))
-        require_format(fields.pop("format", None), PLAN_FORMAT, oldest=1)
-        if not complete:
-            raise Mismatch("it fails its checksum")
-        plan = decode_plan(fields)
+        data = read_bytes(plan_path(results, study, name))
+        plan = decode_plan(_parse(data, PLAN_FORMAT, oldest=1))
         if (plan.study.name, plan.name) != (study, name):
             raise Mismatch("its name does not match its study and selection")
         return plan
@@ -400,11 +407,11 @@ def share(file: Path | str, other: Path | str) -> None:
 def read_record(results: Path, cell: str) -> Record | None:
     """Return the record of a run, or None. Raises DamagedRecord, OtherFormat, OSError."""
     try:
-        fields = parse_object(_read_file(results, cell, "record.json"))
-        # Earlier records have no checksum.
-        complete = fields.pop("checksum", None) in (None, _checksum(fields))
-        require_format(fields.pop("format", None))
+        fields = _parse(_read_file(results, cell, "record.json"), FORMAT)
         record = decode(Record, fields, raw=("config", "provenance", "curve", "policies"))
+        if record.hash != cell or digest(record.config) != cell:
+            raise Mismatch("its configuration does not match its name")
+        return record
     except FileNotFoundError:
         if cell_folder(results, cell).is_dir():
             raise _damaged(cell, "record.json is missing") from None
@@ -413,11 +420,6 @@ def read_record(results: Path, cell: str) -> Record | None:
         raise OtherFormat(f"record {cell} {why}") from None
     except (Mismatch, Foreign) as why:
         raise _damaged(cell, f"record.json is not a complete record: {why}") from None
-    if record.hash != cell or digest(record.config) != cell:
-        raise _damaged(cell, "its configuration does not match its name")
-    if not complete:
-        raise _damaged(cell, "record.json fails its checksum")
-    return record
 
 
 def _read_file(results: Path, cell: str, name: str) -> bytes:

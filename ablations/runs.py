@@ -246,35 +246,6 @@ class Runs:
             ),
         )
 
-    def on(self, metric: str | None = None, score: str | None = None) -> Runs:
-        """Return the same runs with another metric or score.
-
-        Raises:
-            UserError: an unknown metric or score.
-        """
-        metric = metric or self.metric
-        if metric == self.metric and score in (None, self.score):
-            return self
-        if metric != self.metric and self.plan is not None and self.folder is not None:
-            columns = self.curves.columns.difference([*RUN, "step"])
-            return Runs.read(self.folder, self.plan, metric, score, tuple(columns))
-        if metric not in self.metrics and metric != self.metric:
-            raise unknown("metric", metric, self.metrics)
-        score = score or self.score
-        if score not in SCORES:
-            raise unknown("score", score, SCORES)
-        if self.curves.empty and self.plan is None:
-            raise UserError("these runs have no curves, so they cannot have another score")
-        # Without a column of status, empty ends of curves count as divergence.
-        same = metric == self.metric
-        curves = self.curves.assign(status="done") if same else self.curves
-        scored = _rows(curves, metric, score).set_index(RUN)
-        rows = self.runs.set_index(RUN)
-        rows.loc[scored.index, OUTCOME] = scored
-        directed = self.directed if same else metric.rpartition("/")[2] == "return"
-        rows = rows.reset_index()
-        return replace(self, runs=rows, metric=metric, score=score, directed=directed)
-
     def where(self, kept: pd.Series) -> Runs:
         """Return the runs that a boolean per row of `runs` selects."""
         runs = self.runs[kept]

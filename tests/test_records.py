@@ -75,6 +75,7 @@ def test_any_change_is_noticed(tmp_path: Path, written: Record) -> None:
     with pytest.raises(UserError, match=f"record {written.hash}"):
         records.read_curve(tmp_path, records.read_record(tmp_path, written.hash))
     fields["config"]["seed"] = 1
+    del fields["checksum"]  # as earlier versions wrote records
     (folder / "record.json").write_text(json.dumps(fields))
     with pytest.raises(DamagedRecord, match="does not match its name"):
         records.read_record(tmp_path, written.hash)

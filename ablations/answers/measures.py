@@ -224,7 +224,10 @@ class Design:
 
 @cache
 def _scores(design: Design, name: str) -> pd.DataFrame:
-    return design.runs.on(score=name).scores
+    runs = design.runs
+    if name != runs.score and runs.folder is not None:
+        runs = Runs.read(runs.folder, design.plan, runs.metric, name)
+    return runs.scores
 
 
 def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:

@@ -108,10 +108,7 @@ def json_lines(path: Path) -> pd.DataFrame:
                 f"'{path}', line {line} is not a JSON object: {text.strip()[:40]!r}; expected one "
                 f"object per line; {RECIPES}"
             )
-        fields = list(leaves(entry, DEPTH))
-        rows[line] = dict(fields)
-        if len(rows[line]) < len(fields):
-            raise UserError(f"'{path}', line {line} has a name with two values")
+        rows[line] = dict(leaves(entry, DEPTH))
     return rows_of(rows)
 
 

@@ -236,7 +236,7 @@ def test_without_a_range_only_the_sign_is_decided(study_runs) -> None:
 
 def test_a_metric_without_a_good_direction_has_intervals_and_no_verdicts(study_runs) -> None:
     runs = study_runs(realistic(), units=UNITS, noise=0.1)
-    frame = compare(runs.on("loss/value", "mean"))
+    frame = compare(Runs.read(runs.folder, runs.plan, "loss/value", "mean"))
     assert not frame[["best", "tied"]].any(axis=None)
     assert set(frame.verdict) == {""}
     assert frame[frame.pairs > 0].difference_low.notna().all()

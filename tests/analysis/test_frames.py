@@ -222,8 +222,7 @@ def test_a_profile_states_the_score_of_evaluations_alone(tmp_path) -> None:
     runs = Runs.read(tmp_path, plan)
     assert runs.score == "last"
     assert list(runs.scores["ant", "base"]) == pytest.approx(LEARNED["ant", "base"])
-    assert runs.on(score="auc").score == "auc"
-    assert runs.on("training/return").score == "final"
+    assert Runs.read(tmp_path, plan, "training/return").score == "final"
     old = structs.replace(plan, study=structs.replace(plan.study, score=None))
     assert Runs.read(tmp_path, old).score == "final"
     assert plan_of(Request("exam", "evidence", variants=("baseline",))).study.score == "last"
@@ -270,11 +269,11 @@ def test_the_range_goes_from_the_better_untrained_policy_to_the_baseline(tmp_pat
         for variant in ("base", "other"):
             assert runs.size(task, variant) == pytest.approx(size)
             assert curves.size(task, variant) != pytest.approx(size)
-    areas = runs.on(score="auc")
+    areas = Runs.read(tmp_path, plan, score="auc")
     reach = areas.scores["ant", "base"].mean() - 1100
     assert areas.size("ant", "base") == pytest.approx(reach) != pytest.approx(2000)
     assert np.mean(runs.normalised("base")["ant"]) == pytest.approx(1)
-    assert not runs.on("training/return").untrained
+    assert not Runs.read(tmp_path, plan, "training/return").untrained
 
 
 def test_untrained_policies_need_the_settings_of_the_task(tmp_path) -> None:
@@ -349,8 +348,7 @@ def test_a_data_frame_has_the_scores_of_the_records_that_it_was_made_of(study) -
     by_name = stored.scores.sort_index(axis=1)
     pd.testing.assert_frame_equal(runs.scores.sort_index(axis=1), by_name, check_names=False)
     assert runs.size("reacher", "brax") == pytest.approx(stored.size("reacher", "brax"))
-    loss = runs.on("loss/value", "mean")
-    assert loss.metric == "loss/value"
+    loss = Runs.read(results, plan, "loss/value", "mean")
     assert not loss.directed
     assert loss.scores["reacher", "brax"][3] == pytest.approx(
         stored.curves.query("task == 'reacher' and variant == 'brax' and seed == 3")[
@@ -358,7 +356,7 @@ def test_a_data_frame_has_the_scores_of_the_records_that_it_was_made_of(study) -
         ].mean()
     )
     with pytest.raises(UserError, match="unknown metric 'loss/valeu': did you mean 'loss/value'"):
-        runs.on("loss/valeu")
+        Runs.read(results, plan, "loss/valeu")
 
 
 @pytest.mark.parametrize(
@@ -379,7 +377,6 @@ def test_values_that_end_in_no_number_are_a_failure(values, score, status, reaso
     assert (1 in runs.curves_of("all", "b")) == (status == "done")
     assert runs.variants == ["a", "b"]
     assert list(runs.versus) == ["b", "a"], "as in the table"
-    assert status_of(runs.on(score="auc"), "all", "b").count("failed") == (status == "failed")
 
 
 def test_a_column_of_status_has_the_last_word() -> None:
@@ -398,8 +395,6 @@ def test_a_table_of_scores_needs_neither_steps_nor_tasks() -> None:
     assert list(runs.runs.score) == [1, 2, 3]
     assert (runs.tasks, runs.variants, runs.metric) == (["all"], ["0.5", "0.9"], "score")
     assert math.isnan(runs.size("all", "0.9"))
-    with pytest.raises(UserError, match="these runs have no curves"):
-        runs.on(score="auc")
 
 
 @pytest.mark.parametrize(

@@ -68,12 +68,12 @@ def test_raw_parts_keep_numbers_and_keys_that_the_type_would_change() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "{", "[" * 100_000, "[" * 33 + "]" * 33, "9" * 5000, str(2**64), "nan", "NaN"),
+        *("", "{", "[" * 100_000, "9" * 5000, str(2**64), "nan", "NaN"),
         *('{"x": -Infinity}', "[1e999]", '"\\ud800"', b"\xff\xfe", b'"\xff"'),
     ],
 )
 def test_what_is_not_plain_json_is_a_mismatch(text) -> None:
-    with pytest.raises(Mismatch, match=r"JSON|levels deep"):
+    with pytest.raises(Mismatch, match="JSON"):
         parse(text)
 
 

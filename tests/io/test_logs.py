@@ -207,16 +207,10 @@ def test_what_is_no_number_is_never_read_in_part(tmp_path: Path, line: str, text
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [
-        ("log.txt", "step: 1 r: 9.0 r: 0.7\n"),
-        ("log.csv", "step,r, r\n1,9.0,0.7\n"),
-        ("log.jsonl", '{"step": 1, "eval": {"r": 9.0}, "eval.r": 0.7}\n'),
-    ],
+    [("log.txt", "step: 1 r: 9.0 r: 0.7\n"), ("log.csv", "step,r, r\n1,9.0,0.7\n")],
 )
 def test_two_values_of_one_name_are_refused(tmp_path: Path, name: str, text: str) -> None:
-    with pytest.raises(
-        UserError, match=r"9\.0 and 0\.7|two columns 'r'|has a name with two values"
-    ):
+    with pytest.raises(UserError, match=r"9\.0 and 0\.7|two columns 'r'"):
         logs.read(written(tmp_path / name, text), "r", "step")
 
 

@@ -76,7 +76,8 @@ def test_shares_are_in_learned_ranges_and_metrics_of_no_direction_have_none(stud
     runs = study_runs(scores, units={"a": 30.0, "b": 20.0}, sets=SETS, noise=0.1)
     row = by_effect(runs)["a", "torso"]
     assert row.share == row.effect / runs.size("a", "plain_low")
-    frame = table_of(runs.on("loss/value"), "effects")
+    runs = Runs.read(runs.folder, runs.plan, "loss/value")
+    frame = table_of(runs, "effects")
     assert (set(frame.verdict), frame.share.isna().all()) == ({""}, True)
 
 
