@@ -12,7 +12,6 @@ import gc
 import importlib
 import inspect
 import io
-import itertools
 import os
 import sys
 import warnings
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations import plugins
 from ablations.core.files import SetAside
-from ablations.engine.machine import left_out_of_workers
 from ablations.errors import NEAR, Note, UserError, missing_extra, one_line, unknown
 
 if TYPE_CHECKING:
@@ -102,7 +100,6 @@ OTHER_WORDS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("total_timesteps", "timesteps", "num_timesteps"), ("--steps",)),
     **dict.fromkeys(("out", "outdir", "file"), ("--output",)),
     **dict.fromkeys(("jobs", "parallel", "num_workers"), ("--workers",)),
-    "follow": ("--watch",),
     "force": ("--yes", "--fresh"),
     "name": ("--study",),
     "verbose": ("--quiet",),
@@ -189,26 +186,12 @@ def _called(words: list[str], given: dict[str, Any]) -> int:
     from cyclopts import CycloptsError
 
     command = app(name, rare=rare)
-    _require_values(name, command, options)
     try:
         function, bound, _ = command.parse_args(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise UserError(f"{_parsing_error(error)} (see `ablations {name} --help`)") from None
     given.update(bound.arguments | bound.kwargs)
     return int(function(*bound.args, **bound.kwargs) or 0)
-
-
-def _require_values(name: str, command: App, words: Sequence[str]) -> None:
-    """Raise UserError for a flag of several values without any value."""
-    several = {
-        flag
-        for argument in command.assemble_argument_collection()
-        if argument.parameter.consume_multiple
-        for flag in argument.names
-    }
-    for word, following in itertools.pairwise([*words, "--"]):
-        if word in several and following.startswith("--"):
-            raise UserError(f"{word} needs a value (see `ablations {name} --help`)")
 
 
 def commands() -> dict[str, Command]:
@@ -354,20 +337,10 @@ def _in_a_line(error: Exception, given: Mapping[str, Any]) -> str | None:
         case ModuleNotFoundError():
             missing = missing_extra(error)
             return None if missing is None else str(missing)
-        case ValueError():
-            return _of_the_shell(error)
         case OSError() if error.errno in _OF_FILES:
             path = error.filename2 or error.filename or given.get("results", "results")
             room = "; make room or give another --results; what is done is safe"
             return f"cannot use '{path}': {error.strerror}{room * (error.errno in _NO_ROOM)}"
-    return None
-
-
-def _of_the_shell(error: ValueError) -> str | None:
-    """Return a message if a variable of the shell prevents the import of JAX."""
-    for name in left_out_of_workers():
-        if name.lower() in str(error).lower():
-            return f"JAX cannot start with {name}={os.environ[name]}: unset this variable"
     return None
 
 

@@ -16,16 +16,12 @@ from jax.typing import ArrayLike
 from ablations import plugins, presets, tasks
 from ablations.core.record import Configuration
 from ablations.engine.checkpoints import ABOUT
-from ablations.environments import adapted
 from ablations.errors import UserError, unknown
 from ablations.records import Record, cell_folder, read_plan, read_record
 from ablations.trainers import TracedConfig, Trainer, Tree
 from ablations.trainers import trainer as trainer_named
-from ablations.trainers.control.environment import Environments
-from ablations.trainers.control.rollouts import whole_episodes
 from ablations.trainers.leaves import Mismatch, from_arrays
 from ablations.trainers.revisions import compose
-from ablations.trainers.values import count
 
 
 @dataclass(frozen=True, eq=False)  # a function to jax.jit, which hashes it
@@ -53,38 +49,13 @@ class Policy:
         assert self.trainer.act is not None
         return self.trainer.act(self.state, observation, key)
 
-    def evaluate(self, episodes: int = 16, seed: int = 0) -> dict[str, float]:
-        """Play whole episodes in parallel with the mode; return the means by metric.
 
-        The metrics are those of a curve's evaluations.
-
-        Raises:
-            UserError: the task is not a control task.
-        """
-        about = self.config["task"]
-        task = tasks.task(about["name"])
-        settings = task.completed(about["settings"])
-        if "episode_length" not in settings:
-            raise UserError(f"policies on '{task.name}' are not evaluated by episodes")
-        environments = Environments(
-            adapted(task.made(settings), task),
-            episodes,
-            count("episode_length", settings["episode_length"], 1),
-            unpaid=task.unpaid(settings),
-        )
-        metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))
-        return {name: float(value) for name, value in metrics.items()}
-
-
-def load_policy(
-    cell: str | Path, step: int | str = "best", *, results: str | Path = "results"
-) -> Policy:
+def load_policy(cell: str | Path, step: int | str = "best") -> Policy:
     """Load a saved policy.
 
     Args:
-        cell: the folder of a run (see `find_run`), its hash, or a policy file.
+        cell: the folder of a run (see `find_run`), or a policy file.
         step: "best", "last" or one of `saved_steps`.
-        results: the results folder.
 
     Raises:
         UserError: the policy is missing or damaged, or today's trainer has other parameters.
@@ -92,7 +63,7 @@ def load_policy(
     plugins.load()
     path, checksum = Path(cell), None
     if path.suffix != ".npz":
-        path, checksum = _file_of(*_stored(cell, results), step)
+        path, checksum = _file_of(_stored(cell), path, step)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -144,25 +115,22 @@ def find_run(
     return cell_folder(folder, found)
 
 
-def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
+def saved_steps(cell: str | Path) -> list[int]:
     """Return the steps of a run's saved policies, in ascending order."""
-    record, _ = _stored(cell, results)
-    return sorted(map(int, record.policies.get("files", {})))
+    return sorted(map(int, _stored(cell).policies.get("files", {})))
 
 
-def _stored(cell: str | Path, results: str | Path) -> tuple[Record, Path]:
-    """Return the record and the folder of a run, given the folder or its hash. Raises UserError."""
-    folder = Path(cell) if Path(cell).is_dir() else cell_folder(Path(results), str(cell))
-    folder = folder.resolve()
-    record = None
-    if folder.parent.name == "cells":
-        record = read_record(folder.parent.parent, folder.name)
+def _stored(cell: str | Path) -> Record:
+    """Return the record in the folder of a run. Raises UserError."""
+    folder = Path(cell).resolve()
+    in_results = folder.parent.name == "cells"
+    record = read_record(folder.parent.parent, folder.name) if in_results else None
     if record is None:
         raise UserError(
-            f"no run '{cell}' in '{results}': give the folder of a run, such as "
-            f"results/cells/<hash>, its hash, or a policy file"
+            f"no run in '{cell}': give the folder of a run, such as results/cells/<hash>, or a "
+            f"policy file"
         )
-    return record, folder
+    return record
 
 
 def _file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:

@@ -8,7 +8,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -26,23 +26,25 @@ RARE = Group("More", sort_key=2)  # of `--help-all`
 
 def parse_settings(assignments: Iterable[str], flag: str = "--set") -> dict[str, Json]:
     """Read ["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
-    return {name: _parsed(text) for name, text in _assigned(assignments, flag, "name=value")}
+    given = _assigned(assignments, flag, "name=value")
+    return {name: _parsed(text) for name, text in given.items()}
 
 
 def parse_levels(assignments: Iterable[str]) -> dict[str, list[Json]]:
     """Read ["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values."""
-    return {
-        name: [*map(_parsed, re.split(r",(?![^\[]*\])", text))]
-        for name, text in _assigned(assignments, "--vary", "name=value,value,...")
-    }
+    given = _assigned(assignments, "--vary", "name=value,value,...")
+    return {name: [*map(_parsed, re.split(r",(?![^\[]*\])", text))] for name, text in given.items()}
 
 
-def _assigned(assignments: Iterable[str], flag: str, form: str) -> Iterator[tuple[str, str]]:
+def _assigned(assignments: Iterable[str], flag: str, form: str) -> dict[str, str]:
+    given: dict[str, str] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name:
             raise UserError(f"{flag} takes {form}, not '{assignment}'")
-        yield name, text
+        if given.setdefault(name, text) != text:
+            raise UserError(f"{name} is given twice: {given[name]} and {text}")
+    return given
 
 
 def _parsed(text: str) -> Json:
@@ -126,7 +128,7 @@ def _number(_: Any, words: Words) -> float:
         raise UserError(f"{word.keyword}: '{word.value}' is not a number") from None
 
 
-SEVERAL = Parameter(converter=_texts, n_tokens=-1, consume_multiple=True, metavar="NAME...")
+SEVERAL = Parameter(converter=_texts, n_tokens=-1, consume_multiple=1, metavar="NAME...")
 Names = Annotated[str | Sequence[str], SEVERAL]
 OptionalNames = Annotated[str | Iterable[str] | None, SEVERAL]
 Whole = Annotated[int | None, _whole()]
@@ -141,7 +143,7 @@ def _assignments(parse: Callable[[list[str]], Any], metavar: str) -> Parameter:
     return Parameter(
         converter=lambda _, words: parse(_texts(_, words)),
         n_tokens=-1,
-        consume_multiple=True,
+        consume_multiple=1,
         accepts_keys=False,
         metavar=metavar,
     )

@@ -15,7 +15,7 @@ import variants as registry
 from ablations import plugins
 from ablations.answers import PUBLISHED, TABLE, find
 from ablations.commands.selected import selection_of
-from ablations.core.decode import Json, as_json
+from ablations.core.decode import Json, as_json, leaves
 from ablations.core.record import Configuration, settings_read
 from ablations.engine.backends import backend_of
 from ablations.engine.backends.command import study_file
@@ -58,7 +58,7 @@ def listed(kind: str = "studies", /, *, results: Folder = "results") -> str:
         "runs": lambda: (_run_line(*of, Path(results)) for of in stored_plans(Path(results))),
     }
     if kind not in kinds:
-        raise unknown("kind", kind, kinds)
+        raise UserError(f"{unknown('kind', kind, kinds)}; axes are components, libraries presets")
     return printable("\n".join(kinds[kind]())) or f"nothing has run in '{results}'"
 
 
@@ -145,6 +145,10 @@ def described(
     brought: studies of study files.
     """
     known = known_studies(Request(name, brought=brought))
+    head, _, rest = name.partition("/")
+    takes_selection = head in known or (has_run(results, name) and name not in presets())
+    if selection and not takes_selection:
+        raise UserError(f"--{next(iter(selection))} is for studies: omit it to show '{name}'")
     setting = FIELD_NAMES.get(name, name)
     of_setting = _setting(setting) if setting in {*registry.axes(), *every_setting()} else ()
     if name in presets():
@@ -158,13 +162,12 @@ def described(
         return of_setting
     if has_run(results, name):  # imported, or explained
         return _study(planned([name], results, selection)[0], {})
-    head, _, rest = name.partition("/")
     if rest and head in known:
         return _variant(known[head], rest, selection, brought)
     if of_choices := [*_choices_and_variants(name)]:
         return of_choices
     if record := _find_run(name, results):
-        return _run(record, selection)
+        return _run(record)
     choices = itertools.chain.from_iterable(registry.axes().values())
     every = [*known, *presets(), *registry.axes(), *every_setting(), *choices, *tasks()]
     raise unknown("study, preset, setting, choice, task or run", name, every)
@@ -348,13 +351,8 @@ def _variant(
         yield from ("", f"on {where}:", *_configuration(_config(resolved, where, variant)))
 
 
-def _run(record: Record, selection: Selection) -> Iterator[str]:
-    if flags := ", ".join(f"--{flag}" for flag in selection):
-        raise UserError(f"omit {flags}: a selection is for studies, not for a run")
-    yield f"run {record.hash}: {record.status}"
-    if record.reason:
-        yield f"reason     {record.reason}"
-    yield f"seed       {record.config.get('seed', 'none')}"
+def _run(record: Record) -> Iterator[str]:
+    yield f"run {record.hash}: {record.status}" + (f": {record.reason}" if record.reason else "")
     yield from _configuration(_completed(record.config))
     yield from ("provenance", *_rows(record.provenance))
 
@@ -384,21 +382,10 @@ def _variant_lines(resolved: Plan, variant: str) -> Iterator[str]:
 
 
 def _configuration(config: Configuration) -> Iterator[str]:
-    for title, values in as_json(config).items():
-        if isinstance(values, Mapping) and values:
-            yield title
-            yield from _rows({name: _text(value) for name, value in values.items()})
-        elif values and title != "seed":
-            yield f"{title:<10} {values}"
-
-
-def _text(value: Json) -> str:
-    """Write a value of a configuration, such as a choice with its revision."""
-    if not isinstance(value, Mapping):
-        return value_text(value)
-    if value.keys() == {"name", "revision"}:
-        return f"{value['name']} (revision {value['revision']})"
-    return ", ".join(f"{name}={each}" for name, each in value.items())
+    """Yield what a configuration consists of, without revisions."""
+    values = {name.removesuffix(".name"): of for name, of in leaves(as_json(config))}
+    values = {name.rpartition(".")[2]: value_text(of) for name, of in values.items()}
+    yield from _rows({name: of for name, of in values.items() if name != "revision"})
 
 
 def _config(resolved: Plan, task: str, variant: str) -> Configuration:

@@ -160,8 +160,7 @@ def write_figures(
     *,
     results: str,
     format: Annotated[
-        Sequence[Literal["svg", "png", "pdf"]],
-        Parameter(consume_multiple=True, metavar="svg|png|pdf"),
+        Sequence[Literal["svg", "png", "pdf"]], Parameter(consume_multiple=1, metavar="svg|png|pdf")
     ] = ("svg", "png"),
     output: File = None,
 ) -> None:

@@ -361,7 +361,7 @@ def _submit(options: Mapping[str, Any], plans: list[Plan], results: Path, cluste
             print(f"submitted as {sent.array}")
         if not dry and (sent.new or sent.queued):
             studies = names + folder_flag(results)
-            print(f"follow: ablations status {studies} --watch; stop: the same with --cancel")
+            print(f"follow: ablations status {studies}; stop: the same with --cancel")
 
 
 def _names(plans: list[Plan]) -> str:

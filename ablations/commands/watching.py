@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Unpack
 
 import pandas
-from rich.console import Console
 
 from ablations.commands.selected import names_of, note, plans, selection_of, shown
 from ablations.core.decode import as_json
@@ -25,7 +23,6 @@ from ablations.errors import UserError, count, printable, shortened
 from ablations.parameters import Folder, Names, Selection
 from ablations.request import selects
 
-WATCH_SECONDS = 10.0
 _MOST_LINES = 20
 MOST_PATHS = 20  # that `clean` lists, the largest
 
@@ -34,7 +31,6 @@ def status(
     studies: Names = (),
     /,
     *,
-    watch: bool = False,
     cancel: bool = False,
     format: Literal["text", "json"] = "text",
     results: Folder = "results",
@@ -44,27 +40,17 @@ def status(
 
     Args:
         studies: Only these studies. Default: all that ran.
-        watch: Print the state until nothing is running or queued.
         cancel: Remove the jobs of the named studies from the cluster's queue.
         format: How a command prints it: text or json.
         results: The results folder; default: results.
         selection: See `Selection`. Without one: the last run of each study.
     """
-    if watch + cancel + (format == "json") > 1:
-        raise UserError("give one of --watch, --cancel and --format json")
     selected = selection_of(selection)
     if cancel:
         return _cancel(names_of(studies), Path(results), selected)
     found, folder = shown(studies, results, selected)
     current = status_of(found, folder)
     note(current.edited)
-    console = Console(highlight=False)
-    while watch and (current.moving or current.silent):
-        if console.is_terminal:
-            console.clear()
-        print(*_lines(current), sep="\n", flush=True)
-        time.sleep(WATCH_SECONDS)
-        current = status_of(plans(studies, results, selected)[0], folder)
     frame = pandas.DataFrame(list(current.rows))
     frame.attrs = {"status": current}
     return frame
@@ -160,20 +146,12 @@ def _states(rows: Iterable[Row]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
 
-def clean(
-    study: str | None = None,
-    /,
-    *,
-    yes: bool = False,
-    format: Literal["text", "json"] = "text",
-    results: Folder = "results",
-) -> str:
+def clean(study: str | None = None, /, *, yes: bool = False, results: Folder = "results") -> str:
     """Delete temporary files, or a study; without --yes only list them.
 
     Args:
         study: Delete its plans, and the runs that no other study has.
         yes: Delete the files.
-        format: text, or json: sizes in bytes by path.
         results: The results folder; default: results.
     """
     folder = Path(results)
@@ -181,8 +159,6 @@ def clean(
     sizes = {path: size(path) for path in going}
     if yes:
         remove(folder, study, dry_run=False) if study else delete(folder, sizes)
-    if format == "json":
-        return json.dumps({str(path): of for path, of in sizes.items()}, indent=1)
     largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]
     lines = [f"{sizes[path] / 1e6:9.1f} MB  {path}" for path in largest]
     of = (

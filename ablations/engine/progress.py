@@ -47,10 +47,11 @@ class Bar:
         self._programs, self._to_compile = programs, {*programs.values()}
         self._compile_seconds, self._workers = compile_seconds, workers
         self._done_steps = self._steps = self._failed = 0
-        self._first_steps: dict[str, int] = {}  # where the processes of runs started
+        self._first: dict[str, tuple[int, int]] = {}  # run -> its process, and its first step now
         self._training = self._compiling = 0.0  # seconds
         self._gained = 0  # steps that were trained now
         self._started = self._last_read = time.monotonic()
+        self._began = time.time()  # heartbeats from before are of an earlier call
         self._last_line = 0.0
         self._bar = Progress(
             BarColumn(30), TextColumn("{task.description}"), console=self.console, transient=True
@@ -105,9 +106,13 @@ class Bar:
         beats = self._beats()
         steps = self._done_steps + sum(beat.step for beat in beats.values())
         self._steps = max(self._steps, steps)  # a resumed run starts at its last checkpoint
-        self._first_steps |= {name: beat.start for name, beat in beats.items() if beat.start}
-        gained = self._steps - sum(self._first_steps.values())
-        trains = {name for name, beat in beats.items() if beat.phase == "training"}
+        now_alive = {name: beat for name, beat in beats.items() if beat.time >= self._began}
+        for name, beat in beats.items():
+            if self._first.get(name, (0,))[0] != beat.pid:
+                first = beat.start if name in now_alive else beat.step
+                self._first[name] = beat.pid, first
+        gained = steps - sum(first for _, first in self._first.values())
+        trains = {name for name, beat in now_alive.items() if beat.phase == "training"}
         self._to_compile -= {self._programs[name] for name in trains & self._programs.keys()}
         now = time.monotonic()
         if trains or gained > self._gained:

@@ -35,11 +35,6 @@ class Status:
     edited: tuple[str, ...] = ()
     silent: str | None = None
 
-    @property
-    def moving(self) -> bool:
-        """Return whether a run is running or queued."""
-        return any(row["state"] in ("running", "queued") for row in self.rows)
-
 
 def status(plans: Sequence[Plan], results: Path) -> Status:
     """Return the state of every run, in the order of the plans."""

@@ -1,8 +1,7 @@
-"""Answers for programs: `--format json`, and the errors of Python."""
+"""The names and the errors of Python."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,6 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "runs.csv").write_text("\n".join(["run,seed,step,return", *rows]))
     assert main(["import", "runs.csv", "--study", "mine"]) == 0
     return tmp_path
-
-
-def test_data_of_a_list_of_what_goes_away(capsys, study: Path) -> None:
-    assert "2 variants with 5 seeds" in capsys.readouterr().out
-    main(["clean", "mine", "--format", "json"])
-    listed = json.loads(capsys.readouterr().out)
-    assert all(Path(path).exists() for path in listed)
-    main(["clean", "mine", "--format", "json", "--yes"])
-    assert json.loads(capsys.readouterr().out) == listed
-    assert not any(Path(path).exists() for path in listed)
 
 
 def test_dir_names_what_is_public() -> None:

@@ -24,6 +24,7 @@ POWER, EFFICIENCY, STABILITY, DIAGNOSTICS, EFFECTS, SHARES = (
 NO_METRIC = {f"{command} {{name}} --metric nope" for command in ("table", "figure", "export")}
 CELL, SAVE = "show {cell}", "check b --save {name}"
 CHECKS = {f"check b --records results{flag}" for flag in ("", " --format markdown")}
+SHOW = "show {argument} {flags} {plugin}"
 RENDER, TUNE = "render {name} {plugin}", "tune {name} --show {plugin}"
 RUN = "run {argument} {flags} {plugin} --dry-run"
 # What reads the numbers of runs
@@ -34,7 +35,7 @@ NUMBERS = (
 # What reads a study, or its runs by flags
 SELECTIONS = (
     *(EFFECTS, SHARES, RENDER, RUN, TUNE, "table {argument} {flags} {plugin}"),
-    *("show {argument} {flags} {plugin}", "export {name} --format archive", "status {name}"),
+    *(SHOW, "export {name} --format archive", "status {name}"),
 )
 OTHERS = (
     *("table {name}", "table {name} --format latex", "table {name} --format html"),
@@ -50,7 +51,7 @@ NO_VALUE = {POWER, EFFICIENCY, STABILITY, SAVE}
 OTHERWISE: dict[str, set[str]] = {
     "on two tasks": set(),
     "until decided": set(),
-    "preset": {POWER},
+    "preset": {POWER, SHOW},
     "factorial": {EFFECTS},
     "fraction": {EFFECTS, SAVE},
     "language": {TUNE},

@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 
 from ablations import tasks
+from ablations.core.decode import encode
 from ablations.engine import progress
 from ablations.engine.backends.compiled import BACKEND
-from ablations.engine.claims import hold
+from ablations.engine.claims import Heartbeat, hold, work_folder
 from ablations.engine.estimate import speeds
 from ablations.engine.job import Cell, cells_of
 from ablations.engine.plan import plan
@@ -118,6 +119,26 @@ def test_steps_never_go_back_and_compiling_changes_no_speed(tmp_path: Path, monk
         assert "50,000/200,000 steps" in watch.line(1, "compiling", STEPS // 4)
         watch.finish(0)
         assert "1/2 runs, 150,000/200,000" in watch.line(10, "training", STEPS // 2, seed=1)
+
+
+def test_steps_of_an_earlier_call_are_no_speed(tmp_path: Path, monkeypatch) -> None:
+    watch = Watch(tmp_path, monkeypatch)
+    work = work_folder(tmp_path, watch.cells[0].hash)
+    work.mkdir(parents=True)
+    earlier = Heartbeat("host", 1, "training", STEPS // 2, STEPS, 0.0, None, 0.0)
+    (work / "heartbeat.json").write_text(encode(earlier))
+    with watch.bar:
+        watch.now += 1
+        watch.bar.update()
+        first = watch.output.getvalue().splitlines()[-1]
+        assert first.endswith("50,000/100,000 steps, compiling for 1 s")
+        held = hold(tmp_path, watch.cells[0].hash)
+        held.start = STEPS // 2
+        watch.now += 10
+        held.beat("training", STEPS // 2 + STEPS // 4, STEPS, 0.0, None, force=True)
+        watch.bar.update()
+        assert "75,000/100,000 steps, 2,500 steps/s" in watch.output.getvalue().splitlines()[-1]
+        held.release()
 
 
 def test_programs_that_are_still_to_be_compiled_are_in_the_time_left(

@@ -281,21 +281,6 @@ def test_a_run_has_a_job_while_one_of_its_submission_is_alive(
     assert alive or held["a"].why_ended == why
 
 
-def test_watching_shows_the_queue(tmp_path: Path, monkeypatch, capsys) -> None:
-    store(tmp_path, "mine", [cell()])
-    submission(tmp_path, "run", [cell()])
-    answers(monkeypatch, squeue="7_0|PENDING|Priority|rl-ablations run\n")
-    looks = iter(range(3))
-
-    def sleep(_: float) -> None:
-        if next(looks, None) is None:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("ablations.commands.watching.time.sleep", sleep)
-    assert main(["status", "mine", "--watch", "--results", str(tmp_path)]) == 130
-    assert capsys.readouterr().out.count("): PENDING (Priority)") == 4
-
-
 def store(results: Path, study: str, cells: Collection[Cell], **flags: Any) -> None:
     entries = tuple(CellEntry(c.task, c.variant, c.seed, c.hash, c.config) for c in cells)
     about = StoredStudy(study, "", "", "", "up", 0.05, False, "training/return")

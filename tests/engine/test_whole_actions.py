@@ -41,8 +41,6 @@ def test_its_table_and_its_policies(study: Any, cell: Path) -> None:
         jax.random.split(jax.random.key(0), 500)
     )
     assert set(np.unique(draws)) == {0, 1}
-    score = policy.evaluate(episodes=3)
-    assert 1 <= score["evaluation/return"] == score["evaluation/length"] <= 500
 
 
 SOFTMAX = "actions of cartpole are whole numbers, drawn from a softmax of logits"

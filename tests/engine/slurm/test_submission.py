@@ -53,7 +53,7 @@ def test_a_second_run_submits_only_what_nobody_has(sweep) -> None:
         assert "4 submitted" in sweep.submit()
         again = sweep.submit()
         assert "4 queued; nothing to submit" in again
-        assert "follow: ablations status toy_held --watch" in again
+        assert "follow: ablations status toy_held; stop: " in again
         wider = sweep.submit("--seeds", "3")
         assert "6 runs: 0 done, 4 queued, 2 submitted" in wider
     sweep.finished(6)
@@ -107,8 +107,7 @@ def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     assert "no job of toy_held is in the queue" in sweep("status", "--cancel", "toy_held").stdout
     sweep.shell.hurry()
     assert f"{len(lost)} submitted" in sweep.submit("cpus=1", *long)
-    watched = sweep("status", "--watch").stdout
-    assert watched.splitlines()[-3] == "toy_held: 4 done"
+    sweep.until(lambda: "toy_held: 4 done" in sweep("status").stdout, "the last run")
 
 
 def test_a_dry_run_changes_nothing(sweep) -> None:
