@@ -139,9 +139,8 @@ def _report(
 
 def _draw(folder: Path, baseline: Baseline, checks: Mapping[str, Check]) -> Path:
     """Draw the checks of a baseline; return the file."""
-    from ablations.figures import write
-    from ablations.figures.checks import checks as draw
+    from ablations import figures
 
     metrics = sorted({group.metric for group in baseline.groups.values()})
     name = re.sub(r"[^\w.-]+", "_", f"{folder.name}_curves")
-    return write(draw(checks, ", ".join(metrics)), folder / name)[-1]
+    return figures.write(figures.checks(checks, ", ".join(metrics)), folder / name)[-1]

@@ -17,20 +17,17 @@ import contextlib
 from collections.abc import Callable, Collection
 from typing import Any
 
-import numpy as np
-
 from ablations.errors import UserError, unknown
 from ablations.figures import forests, learning, scores
 from ablations.figures.forests import forest
-from ablations.figures.learning import curves
+from ablations.figures.learning import checks, curves
 from ablations.figures.style import FORMATS, TEXT, WIDTHS, Drawing, encoded, inches, write
 from ablations.runs import Runs
 from ablations.tables.effects import default_kind
 
 __all__ = ["FIGURES", "FORMATS", "TEXT", "WIDTHS", "Drawing"]
-__all__ += ["curves", "draw", "encoded", "forest", "write"]
+__all__ += ["checks", "curves", "draw", "encoded", "forest", "write"]
 
-FARTHEST = 1e300  # beyond it an axis has no ticks
 FIGURES: dict[str, Callable[..., Drawing]] = {
     "curves": learning.curves,
     "differences": forests.differences,
@@ -58,20 +55,12 @@ def draw(
         options: of `curves`.
 
     Raises:
-        UserError: an unknown width, a figure that the study does not have, or values too large for
-            an axis.
+        UserError: an unknown width, or a figure that the study does not have.
     """
     inches(width)
     for name in kinds:
         if name not in FIGURES:
             raise unknown("figure", name, FIGURES)
-    values = runs.curves[runs.metric].to_numpy(np.float64) if runs.metric in runs.curves else []
-    largest = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
-    if largest > FARTHEST:
-        raise UserError(
-            f"{runs.metric} reaches {largest:.3g}, which is too large for an axis: use `ablations "
-            "table`"
-        )
     usual = {"shares": ("shares",), "effects": ("effects", "curves")}
     default = usual.get(default_kind(runs.plan) if runs.plan else "", FIGURES)
     drawn = {}

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
@@ -42,11 +41,11 @@ def forest(  # noqa: PLR0913 - keywords
     center: float = 0.0,
     limits: tuple[float, float] | None = None,
     axis: str = f"difference from the baseline, {SHARE}",
-    shared: bool = True,
 ) -> Drawing:
     """Draw a row per effect: a point with its interval.
 
-    The axis fits the bulk of the effects; an interval beyond its end has an arrow there.
+    The axis fits the bulk of the effects; an interval beyond its end has an arrow there. Groups
+    have separate axes if effects are not in percent.
 
     Args:
         frame: a row per effect with the columns `value`, `value`_low and `value`_high. Optional
@@ -61,29 +60,31 @@ def forest(  # noqa: PLR0913 - keywords
         center: the value of no effect.
         limits: of the axis; default: symmetric.
         axis: the label of the axis.
-        shared: whether all groups share one axis.
     """
     total, scale = style.inches(width), 100.0 if percent else 1.0
+    margin, center = scale * margin, scale * center
     rows = _rows(frame, label, group, value, scale, total)
-    texts = [_value_text(row, signed=center == 0, room=0.33 * total) for row in rows.itertuples()]
+    texts = [_value_text(row, signed=not center, room=0.33 * total) for row in rows.itertuples()]
     rows = rows.assign(text=texts)
-    parts = [rows] if shared else [part for _, part in rows.groupby("group", sort=False)]
+    parts = [rows] if percent else [part for _, part in rows.groupby("group", sort=False)]
     placed = [_placed(part.reset_index(drop=True), total) for part in parts]
     present = set(rows.verdict)
-    keys: list[Artist] = [
+    keys: list[Line2D | Patch] = [
         Line2D([], [], label=name, **_symbol(name))
         for name in style.VERDICT_COLORS
         if name in present
     ]
     if margin > 0:
-        shown = round(scale * margin, decimals(scale * margin))
-        text = f"within ±{shown:,.10g}" + "%" * percent
+        text = f"within ±{round(margin, decimals(margin)):,.10g}" + "%" * percent
         keys.append(Patch(facecolor=style.MARGIN, edgecolor="#d5dbe3", linewidth=0.4, label=text))
     heights = [bottom + 0.36 + style.LINE for _, bottom in placed]
     figure, figures = style.stacked(total, heights, [keys, *[[]] * (len(placed) - 1)])
     for part, (of, bottom) in zip(figures, placed, strict=True):
-        ends = None if limits is None else (scale * limits[0], scale * limits[1])
-        _panel(part, of, bottom, total, axis, scale * margin, scale * center, ends)
+        reach = bulk(of[["value", "low", "high"]].to_numpy().T - center, 1.8 * margin)
+        ends = (
+            (center - reach, center + reach) if limits is None else tuple(scale * np.array(limits))
+        )
+        _panel(part, of, bottom, total, axis, margin, center, ends)
     return figure
 
 
@@ -102,7 +103,7 @@ def differences(runs: Runs, width: float | str = style.TEXT) -> Drawing:
         frame = frame.assign(dots=[_seeds(runs, *pair, ranged=ranged) for pair in pairs])
     names = _names(frame, grouped=not ranged)
     units = _units(runs, ranged, "difference", "difference from the baseline")
-    figure = forest(frame, width=width, shared=ranged, **names, **units)
+    figure = forest(frame, width=width, **names, **units)
     return figure.about(
         "Differences from the baseline",
         "Mean of the differences paired by seed, with simultaneous 95% intervals."
@@ -152,7 +153,7 @@ def shares(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     frame[columns] = frame[columns].div(sizes if ranged else 1.0, axis=0)
     frame = frame.assign(dots=list(frame[["alone", "removed"]].to_numpy()))
     units = _units(runs, ranged, "share", "share of the gap")
-    figure = forest(frame, label="detail", group="task", width=width, shared=ranged, **units)
+    figure = forest(frame, label="detail", group="task", width=width, **units)
     return figure.about(
         "Shares of the gap",
         "Shapley values over random orders, with simultaneous 95% intervals. Dots: the change when "
@@ -214,12 +215,11 @@ def _rows(
     names = [style.wrapped(name, room).replace("\n", f"\n{indent}") for name in frame[label]]
     rows = pd.DataFrame({"group": frame[group] if headed else "", "name": names})
     rows["name"] = indent + rows.name
-    for name, end in (("value", ""), ("low", "_low"), ("high", "_high")):
-        rows[name] = scale * frame[f"{value}{end}"].astype(float)
-    for name in ("verdict", "note"):
-        rows[name] = frame.get(name, "")
-    dotted = len(frame) <= ROWS_WITH_DOTS and "dots" in frame
-    rows["dots"] = [scale * np.asarray(x, float) for x in frame.dots] if dotted else None
+    ends = [value, f"{value}_low", f"{value}_high"]
+    rows[["value", "low", "high"]] = scale * frame[ends].astype(float)
+    rows = rows.assign(verdict=frame.get("verdict", ""), note=frame.get("note", ""), dots=None)
+    if len(frame) <= ROWS_WITH_DOTS and "dots" in frame:
+        rows["dots"] = [scale * np.asarray(x, float) for x in frame.dots]
     return rows
 
 
@@ -260,13 +260,12 @@ def _panel(
     axis: str,
     margin: float,
     center: float,
-    limits: tuple[float, float] | None,
+    limits: tuple[float, float],
 ) -> None:
     names = max(map(style.text_width, rows.name), default=0.0) + 0.06
     values = max((style.text_width(text, style.SMALL) for text in rows.text), default=0.0) + 0.1
     plot = max(0.4, width - names - values)
-    reach = bulk(rows[["value", "low", "high"]].to_numpy().T - center, 1.8 * margin)
-    low, high = limits or (center - reach, center + reach)
+    low, high = limits
     ax = part.subplots()
     if margin > 0:
         ax.axvspan(center - margin, center + margin, color=style.MARGIN, linewidth=0, zorder=0)

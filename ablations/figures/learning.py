@@ -1,4 +1,4 @@
-"""Figures of learning over time: curves, diagnostics, sample efficiency."""
+"""Figures of learning over time: curves, diagnostics, sample efficiency, checks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from ablations import stats
@@ -17,6 +17,7 @@ from ablations.curve import on_common_steps
 from ablations.errors import UserError
 from ablations.figures import style
 from ablations.figures.style import Drawing, Group, Look
+from ablations.regression.check import Check
 from ablations.runs import Runs
 from ablations.scoring import smoothed_together
 from ablations.tables.kinds import logged, study_of
@@ -30,27 +31,6 @@ DIAGNOSTICS = (
     *("value/explained_variance", "gradient/norm", "advantage/std", "loss/value"),
     *("policy/kl_reference", "training/zero_variance_groups", "training/length"),
 )
-
-
-def groups_of(runs: Runs) -> list[list[str]]:
-    """Return the variants of each group of panels: a baseline and the variants compared with it.
-
-    If there are more variants than colours, they are split over several groups, each with the
-    baseline.
-    """
-    heads: dict[str, list[str]] = {}
-    for variant in runs.variants:
-        members = heads.setdefault(runs.source(variant), [])
-        if variant != runs.source(variant):
-            members.append(variant)
-    alone = {v for others in heads.values() for v in others}
-    parts = {head: max(1, -(-len(others) // MOST_LINES)) for head, others in heads.items()}
-    return [
-        [head, *map(str, part)]
-        for head, others in heads.items()
-        if others or head not in alone
-        for part in np.array_split(others, parts[head])
-    ]
 
 
 @style.applied()
@@ -77,28 +57,23 @@ def curves(
         smooth: draw at each step the mean over the preceding tenth of training. The last point is
             then the score "final".
     """
-    groups = groups_of(runs)
-    looks = style.looks_of(groups)
-    keys = [keys_of(runs, group, looks) for group in groups]
     marks = {task: dict(values) for task, values in (levels or {}).items()}
     for task, policies in runs.untrained.items():
         untrained = {f"untrained ({name})": float(np.mean(x)) for name, x in policies.items()}
         marks[task] = untrained | marks.get(task, {})
     dashed = itertools.product(("#a8a8a8", style.INK), style.DASHES[1:])
     marked = dict.fromkeys(name for values in marks.values() for name in values)
-    lines = dict(zip(marked, dashed, strict=False))
-    keys[0] += [style.line_key(name, Look(*look), 0.8) for name, look in lines.items()]
+    lines = dict(zip(marked, itertools.starmap(Look, dashed), strict=False))
+    keys = [style.line_key(name, look, 0.8) for name, look in lines.items()]
     labels = step_unit(runs), style.metric_label(runs.metric)
-    panels = [Group(runs.tasks, entries, *labels) for entries in keys]
-    figure, grids = style.panels(panels, width, 1.25)
-    for group, axes in zip(groups, grids, strict=True):
-        for ax, task in zip(axes, runs.tasks, strict=True):
-            for name, value in marks.get(task, {}).items():
-                color, dashes = lines[name]
-                ax.axhline(value, color=color, dashes=dashes, linewidth=0.8, zorder=1)
-            data = _points(runs, task, group, runs.metric, smooth=smooth)
-            draw_lines(ax, data, looks, each_seed=each_seed)
-            style.steps_axis(ax)
+    figure, panels, looks = grid(runs, runs.tasks, labels, width, 1.25, keys=keys)
+    for ax, group, task in panels:
+        for name, value in marks.get(task, {}).items():
+            color, dashes = lines[name]
+            ax.axhline(value, color=color, dashes=dashes, linewidth=0.8, zorder=1)
+        data = _points(runs, task, group, runs.metric, smooth=smooth)
+        draw_lines(ax, data, looks, each_seed=each_seed)
+        style.steps_axis(ax)
     seeds = runs.runs.seed.nunique()
     thin = each_seed or seeds < FEW
     shown = "thin: each seed" if thin else "with its pointwise 95% interval"
@@ -108,6 +83,25 @@ def curves(
         + (f" over {seeds} seeds, {shown}." if seeds > 1 else ": one seed.")
         + (" Smoothed: mean over the preceding tenth of training." if smooth else ""),
     )
+
+
+@style.applied()
+def checks(results: Mapping[str, Check], metric: str, width: float | str = style.TEXT) -> Drawing:
+    """Draw the old and the new curves of checks by name, a panel per check."""
+    looks = style.looks_of([["baseline", "now"]])
+    titles = [": ".join(filter(None, (name, check.verdict))) for name, check in results.items()]
+    keys = [style.line_key(side, look) for side, look in looks.items()]
+    labels = "steps", style.metric_label(metric)
+    figure, (axes,) = style.panels([Group(titles, keys, *labels)], width, 1.25)
+    for ax, check in zip(axes, results.values(), strict=True):
+        points = [
+            pd.DataFrame({"variant": side, "seed": seed, "step": run.steps, "value": run.values})
+            for side, of in (("baseline", check.baseline), ("now", check.now))
+            for seed, run in of.at(check.baseline.steps).runs.items()
+        ]
+        draw_lines(ax, pd.concat(points), looks, each_seed=True)
+        style.steps_axis(ax)
+    return figure.about("Check of learning curves", "Thin: seeds. Thick: their mean.")
 
 
 @style.applied()
@@ -121,18 +115,15 @@ def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     names = [name for name in values if values[name].max() - values[name].min() > 1e-12]
     if not names:
         raise UserError(f"{study_of(runs)} logged no metric that changes, besides the score")
-    groups, shown = groups_of(runs), list(itertools.product(names, runs.tasks))
-    looks = style.looks_of(groups)
-    titles = [f"{style.metric_label(str(name))}, {task}" for name, task in shown]
-    figure, grids = style.panels(
-        [Group(titles, keys_of(runs, group, looks), step_unit(runs)) for group in groups],
-        width,
-        1.0,
-    )
-    for group, axes in zip(groups, grids, strict=True):
-        for ax, (name, task) in zip(axes, shown, strict=True):
-            draw_lines(ax, _points(runs, task, group, str(name)), looks, band=False)
-            style.steps_axis(ax)
+    shown = {
+        f"{style.metric_label(str(name))}, {task}": (task, str(name))
+        for name, task in itertools.product(names, runs.tasks)
+    }
+    figure, panels, looks = grid(runs, list(shown), (step_unit(runs), ""), width, 1.0)
+    for ax, group, title in panels:
+        task, name = shown[title]
+        draw_lines(ax, _points(runs, task, group, name), looks, band=False)
+        style.steps_axis(ax)
     return figure.about(
         "Diagnostics over training",
         "Mean over seeds of the trainer's other metrics. Metrics that never change are omitted.",
@@ -150,8 +141,8 @@ def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     if not data:
         raise UserError(f"{study_of(runs)} has fewer than two tasks with a learned range")
     labels = ("share of training", "normalised score")
-    groups, figure, grids, looks = large_panels(runs, data, labels, width)
-    for group, (ax,) in zip(groups, grids, strict=True):
+    figure, panels, looks = grid(runs, [""], labels, width, large(width), shown=data)
+    for ax, group, _ in panels:
         draw_lines(ax, pd.concat([data[v] for v in group]), looks)
         ax.set_xlim(0, 1)
         ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -162,16 +153,68 @@ def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     )
 
 
-def large_panels(
-    runs: Runs, shown: Collection[str], labels: tuple[str, str], width: float | str
-) -> tuple[list[list[str]], Drawing, list[list[Axes]], dict[str, Look]]:
-    """Return the groups of the variants that are shown, and a figure with a panel per group."""
-    groups = [[v for v in group if v in shown] for group in groups_of(runs)]
-    groups = [group for group in groups if group]
+# Panels
+
+
+def groups_of(runs: Runs, shown: Collection[str] | None = None) -> list[list[str]]:
+    """Return the variants of each group of panels: a baseline and the variants compared with it.
+
+    If there are more variants than colours, they are split over several groups, each with the
+    baseline. `shown` names the variants that have data; default: all.
+    """
+    heads: dict[str, list[str]] = {}
+    for variant in runs.variants:
+        head = runs.source(variant)
+        heads.setdefault(head, []).extend([variant] * (variant != head))
+    groups = [
+        [head, *map(str, part)]
+        for head, others in heads.items()
+        for part in np.array_split(others, max(1, -(-len(others) // MOST_LINES)))
+    ]
+    kept = [[v for v in group if shown is None or v in shown] for group in groups]
+    return [group for group in kept if group]
+
+
+def grid(
+    runs: Runs,
+    titles: Sequence[str],
+    labels: tuple[str, str],
+    width: float | str,
+    height: float,
+    *,
+    shown: Collection[str] | None = None,
+    keys: Sequence[Line2D] = (),
+) -> tuple[Drawing, list[tuple[Axes, list[str], str]], dict[str, Look]]:
+    """Return a figure with a panel per group and title, the panels, and the looks of variants.
+
+    The legend of a group has its variants with their numbers of failed and missing runs; the first
+    one has the further `keys`.
+    """
+    groups = groups_of(runs, shown)
     looks = style.looks_of(groups)
-    panels = [Group([""], keys_of(runs, group, looks), *labels) for group in groups]
-    figure, grids = style.panels(panels, width, max(0.36 * style.inches(width), 1.8))
-    return groups, figure, grids, looks
+    counts = runs.counts.groupby(level="variant")[["failed", "missing"]].sum()
+
+    def key(variant: str) -> Line2D:
+        of_variant = counts.loc[variant] if variant in counts.index else {}
+        notes = [f"{n} {status}" for status, n in of_variant.items() if n]
+        same = runs.same_as.get(variant, variant)
+        notes += [f"identical to {same}"] if same != variant else []
+        label = variant + (f" ({', '.join(notes)})" if notes else "")
+        return style.line_key(label, looks[variant])
+
+    legends = [[*map(key, group), *(keys if group is groups[0] else ())] for group in groups]
+    figure, grids = style.panels([Group(titles, x, *labels) for x in legends], width, height)
+    panels = [
+        (ax, group, title)
+        for group, axes in zip(groups, grids, strict=True)
+        for ax, title in zip(axes, titles, strict=True)
+    ]
+    return figure, panels, looks
+
+
+def large(width: float | str) -> float:
+    """Return the height of a panel that has the whole width of a figure."""
+    return max(0.36 * style.inches(width), 1.8)
 
 
 # Data
@@ -207,16 +250,16 @@ def _long(variant: str, seeds: Sequence[int], steps: Any, values: Any) -> pd.Dat
 
 def _efficiency(runs: Runs, variant: str) -> pd.DataFrame:
     tasks = runs.ranged(variant)
-    curves = {task: runs.curves_of(task, variant) for task in tasks}
-    seeds = sorted(set.intersection(*map(set, curves.values()))) if len(tasks) > 1 else []
-    points = [len(curves[task][seed].steps) for task in tasks for seed in seeds]
-    share = np.arange(1, min(40, *points) + 1) / min(40, *points) if seeds else np.zeros(0)
-    normalised = []
-    for task in tasks if seeds else ():
-        values = [curves[task][seed].at(share * curves[task][seed].steps[-1]) for seed in seeds]
-        low = runs.ranges[task, variant][0]
-        normalised.append((np.array(values) - low) / runs.size(task, variant))
-    mean = np.mean(normalised, axis=0) if seeds else np.zeros((0, 0))
+    curves = [runs.curves_of(task, variant) for task in tasks]
+    seeds = sorted(set.intersection(*map(set, curves))) if len(tasks) > 1 else []
+    if not seeds:
+        return pd.DataFrame()
+    points = min(40, *(len(of[seed].steps) for of in curves for seed in seeds))
+    share, normalised = np.arange(1, points + 1) / points, []
+    for task, of in zip(tasks, curves, strict=True):
+        values = np.array([of[seed].at(share * of[seed].steps[-1]) for seed in seeds])
+        normalised.append((values - runs.ranges[task, variant][0]) / runs.size(task, variant))
+    mean = np.mean(normalised, axis=0)
     complete = np.isfinite(mean).all(axis=0)
     return _long(variant, seeds, share[complete], mean[:, complete])
 
@@ -224,10 +267,11 @@ def _efficiency(runs: Runs, variant: str) -> pd.DataFrame:
 # Lines
 
 
-def student_interval(values: Any) -> tuple[float, float]:
-    """Return the ends of Student's 95% interval of a mean."""
-    estimate = stats.mean(values)
-    return estimate.low, estimate.high
+def means(data: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the mean of the column `value` in each group, and the reach of Student's interval."""
+    table = data.groupby(list(by)).value.agg(["mean", "sem", "count"])
+    factors = {n: stats.student(n - 1, stats.LEVEL) for n in set(table["count"]) if n > 1}
+    return table.assign(reach=table["count"].map(factors) * table["sem"])
 
 
 def draw_lines(
@@ -243,9 +287,7 @@ def draw_lines(
     `data` has the columns variant, seed, step and value.
     """
     few = data.groupby("variant").seed.nunique().max() < FEW
-    table = data.groupby(["variant", "step"]).value.agg(["mean", "sem", "count"])
-    factors = {n: stats.student(n - 1, stats.LEVEL) for n in set(table["count"]) if n > 1}
-    table["reach"] = table["count"].map(factors) * table["sem"]
+    table = means(data, ["variant", "step"])
     for variant, points in data.groupby("variant", sort=False):
         color, dashes = looks[str(variant)]
         mean, reach = (table.loc[variant, name] for name in ("mean", "reach"))
@@ -256,20 +298,4 @@ def draw_lines(
             low, high = mean - reach, mean + reach
             ax.fill_between(mean.index, low, high, color=color, alpha=0.14, linewidth=0)
         width = 1.7 if color == style.INK else None
-        ax.plot(mean, color=color, dashes=dashes or (None, None), linewidth=width, zorder=3)
-
-
-def keys_of(runs: Runs, variants: Sequence[str], looks: Mapping[str, Look]) -> list[Artist]:
-    """Return an entry of the legend per variant, with its number of failed and missing runs."""
-    counts = runs.counts.groupby(level="variant")[["failed", "missing"]].sum()
-    keys: list[Artist] = []
-    for variant in variants:
-        about = counts.loc[variant] if variant in counts.index else {}
-        notes = [f"{n} {status}" for status, n in about.items() if n]
-        same = runs.same_as.get(variant, variant)
-        notes += [f"identical to {same}"] if same != variant else []
-        label = variant + (f" ({', '.join(notes)})" if notes else "")
-        keys.append(
-            style.line_key(label, looks[variant], 1.7 if looks[variant].color == style.INK else 1.2)
-        )
-    return keys
+        ax.plot(mean, color=color, dashes=dashes, linewidth=width, zorder=3)

@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 from ablations import stats
 from ablations.errors import UserError, value_text
 from ablations.figures import style
-from ablations.figures.learning import groups_of, large_panels, student_interval
+from ablations.figures.learning import grid, groups_of, large, means
 from ablations.figures.style import Drawing, Group, Look
 from ablations.runs import ALL_TASKS, Runs
 from ablations.tables.effects import settings_of
@@ -83,13 +83,12 @@ def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     low, high = min(low, 0.9), max(high + 0.02 * (high - low), 1.05)
     thresholds = np.linspace(low, high, 201)
     labels = (f"{_SCORE} τ", "share of runs above τ")
-    groups, figure, grids, looks = large_panels(runs, scores, labels, width)
-    for group, (ax,) in zip(groups, grids, strict=True):
+    figure, panels, looks = grid(runs, [""], labels, width, large(width), shown=scores)
+    for ax, group, _ in panels:
         for variant in group:
             color, dashes = looks[variant]
             share, below, above = stats.profile(scores[variant], thresholds)
             ax.fill_between(thresholds, below, above, color=color, alpha=0.13, linewidth=0)
-            dashes = dashes or (None, None)
             ax.step(thresholds, share, where="post", color=color, dashes=dashes, linewidth=1.3)
         ax.axvline(1, color=style.QUIET, linewidth=0.6, linestyle=(0, (3, 2)), zorder=1)
         ax.set(ylim=(0, 1.02), xlim=(low, high))
@@ -125,25 +124,23 @@ def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     along = _along(runs)
     if along.empty:
         raise UserError(f"{study_of(runs)} has no variants that differ only in a hyperparameter")
-    lines = list(along.line.unique())
+    lines = along.line.unique()
     palette = dict(zip(lines, sns.color_palette(style.COLORS, len(lines)), strict=True))
-    groups, shown = [], []
-    for name, rows in along.groupby("name", sort=False):
+    names, groups = along.groupby("name", sort=False), []
+    for name, rows in names:
         pooled = rows.source.nunique() == 1 and len(runs.normalised(rows.variant.iloc[0])) > 1
         tasks = [*runs.tasks, ALL_TASKS] if pooled else runs.tasks
         others = rows.line.unique()
         keys = [style.line_key(x or "no other change", Look(palette[x])) for x in others]
         labels = style.words(name), style.metric_label(runs.metric)
         groups.append(Group(tasks, keys if len(keys) > 1 else [], *labels))
-        shown.append([(task, rows) for task in tasks])
-    texts = [[f"{x:g}" for x in values.unique()] for _, values in along.groupby("name").value]
-    least = 0.5 + max(sum(style.text_width(x, 7) + 0.1 for x in values) for values in texts)
-    figure, grids = style.panels(groups, width, 1.3, least=max(1.3, least))
-    for axes, parts in zip(grids, shown, strict=True):
-        for ax, (task, own) in zip(axes, parts, strict=True):
-            labels = ax.get_xlabel(), _SCORE if task == ALL_TASKS else ax.get_ylabel()
-            _sensitivity(ax, runs, task, own, palette)
-            ax.set(xlabel=labels[0], ylabel=labels[1])  # seaborn writes its own
+    ticks = (sum(style.text_width(f"{x:g}", 7) + 0.1 for x in own) for own in names.value.unique())
+    figure, grids = style.panels(groups, width, 1.3, least=max(1.3, 0.5 + max(ticks)))
+    for axes, group, (_, rows) in zip(grids, groups, names, strict=True):
+        for ax, task in zip(axes, group.titles, strict=True):
+            _sensitivity(ax, runs, task, rows, palette)
+            if task == ALL_TASKS:
+                ax.set_ylabel(_SCORE)
     return figure.about(
         "Sensitivity to a hyperparameter",
         "Mean score at each value, with its 95% interval. Dots: one seed each; dots far from all "
@@ -154,27 +151,26 @@ def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
 def _sensitivity(
     ax: Axes, runs: Runs, task: str, along: pd.DataFrame, palette: Mapping[str, Any]
 ) -> None:
-    data = along.assign(score=[runs.by_seed(task, v).to_numpy() for v in along.variant])
-    data = data.explode("score", ignore_index=True).dropna().astype({"score": float})
+    values, lines = sorted(along.value.unique()), along.line.unique()
+    data = along.assign(at=along.value.map(values.index))
+    data["value"] = [runs.by_seed(task, v).to_numpy() for v in along.variant]
+    data = data.explode("value").dropna().astype({"value": float})
     if data.empty:
         return
-    values = sorted(along.value.unique())
-    count = along.line.nunique()
-    common: dict[str, Any] = {
-        "data": data, "x": "value", "y": "score", "hue": "line",
-        "palette": palette, "hue_order": list(along.line.unique()), "order": values, "ax": ax,
-        "legend": False,
-    }  # fmt: skip
-    if count <= 4:
-        sns.stripplot(**common, dodge=count > 1, jitter=False, size=1.9, alpha=0.35)
-    sns.pointplot(
-        **common, dodge=0.8 - 0.8 / count if 1 < count <= 4 else 0.3 * (count > 1), linewidth=1.0,
-        errorbar=student_interval, markersize=3.4, markeredgewidth=0, err_kws={"linewidth": 1.2},
-    )  # fmt: skip
-    ends = np.concatenate([line.get_ydata() for line in ax.get_lines()]).astype(float)
-    center, reach = np.nanmean(ends), 2 * np.ptp(ends[np.isfinite(ends)])
-    near = data.score[data.score.between(center - reach, center + reach)]
-    low, high = np.nanmin([*ends, *near]), np.nanmax([*ends, *near])
+    every = pd.MultiIndex.from_product([lines, range(len(values))])
+    table, few = means(data, ["line", "at"]).reindex(every), len(lines) <= 4
+    spread = 0.8 - 0.8 / len(lines) if few else 0.3
+    for line, offset in zip(lines, np.linspace(-spread / 2, spread / 2, len(lines)), strict=True):
+        own, dots = table.loc[line], data[data.line == line]
+        bars: dict[str, Any] = {"marker": "o", "markersize": 3.4, "mew": 0, "elinewidth": 1.2}
+        ax.errorbar(own.index + offset, own["mean"], own.reach, color=palette[line], **bars)
+        if few:
+            ax.scatter(dots["at"] + offset, dots.value, 3, color=palette[line], alpha=0.35, lw=0)
+    reaches = table.reach.fillna(0.0)
+    ends = pd.concat([table["mean"] - reaches, table["mean"] + reaches]).dropna()
+    center, reach = ends.mean(), 2 * np.ptp(ends)
+    near = data.value[data.value.between(center - reach, center + reach)]
+    low, high = min(*ends, *near), max(*ends, *near)
     room = 0.05 * (high - low) or 1.0
     sources = along.groupby("value").source.unique()
     if runs.directed and (sources.map(len) == 1).all():

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -41,7 +42,7 @@ SIZE, SMALL, LINE = 7.5, 6.5, 0.148  # text and small text in points, height of 
 INK, QUIET, GRID, MARGIN = "#222222", "#6b6b6b", "#e8e8e8", "#e9edf2"
 # Okabe and Ito (2008) without black and yellow, and a grey; baselines are dark.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c8c8c")
-DASHES: tuple[Any, ...] = ("", (4.5, 1.3), (1.4, 1.1), (4.5, 1.2, 1.2, 1.2))  # "": solid
+DASHES: tuple[Any, ...] = ((), (4.5, 1.3), (1.4, 1.1), (4.5, 1.2, 1.2, 1.2))  # (): solid
 VERDICT_COLORS = {
     "better": "#009E73",
     "worse": "#D55E00",
@@ -91,7 +92,8 @@ def applied() -> Iterator[None]:
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from")
         mpl.rcdefaults()
-        sns.set_theme("paper", "whitegrid", COLORS, _fonts()[0], font_scale=SIZE / 9.6, rc=_RC)
+        fonts: Any = ["sans-serif", *_fonts()[1:]]
+        sns.set_theme("paper", "whitegrid", COLORS, fonts, font_scale=SIZE / 9.6, rc=_RC)
         yield
 
 
@@ -101,10 +103,7 @@ def inches(width: float | str) -> float:
     Raises:
         UserError: another name, or a number out of bounds.
     """
-    try:
-        number = WIDTHS[width] if isinstance(width, str) and width in WIDTHS else float(width)
-    except ValueError:
-        number = math.nan
+    number = float(WIDTHS.get(str(width), pd.to_numeric(width, errors="coerce")))
     if not NARROWEST <= number <= WIDEST:
         raise UserError(
             f"--width '{width}': expected {NARROWEST:g} to {WIDEST:g} inches, or one of "
@@ -117,16 +116,16 @@ def inches(width: float | str) -> float:
 
 
 @functools.cache
-def _fonts() -> tuple[list[str], list[str]]:
+def _fonts() -> list[str]:
     installed = {font.name for font in fontManager.ttflist}
-    further = [name for name in _FURTHER if name in installed]
-    return ["sans-serif", *further], [next(n for n in _SANS if n in installed), *further]
+    sans = next(name for name in _SANS if name in installed)
+    return [sans, *(name for name in _FURTHER if name in installed)]
 
 
 @functools.cache
 def text_width(text: str, size: float = SIZE, bold: bool = False) -> float:
     """Return the width in inches of the longest line of a text with a font of `size` points."""
-    font = FontProperties(family=_fonts()[1], size=size, weight="bold" if bold else "normal")
+    font = FontProperties(family=_fonts(), size=size, weight="bold" if bold else "normal")
     lines = text.split("\n")
     return max(text_to_path.get_text_width_height_descent(x, font, False)[0] for x in lines) / 72
 
@@ -167,10 +166,10 @@ def metric_label(metric: str) -> str:
 
 
 class Look(NamedTuple):
-    """The colour and the dashes of a variant, for seaborn."""
+    """The colour and the dashes of a line."""
 
     color: str
-    dashes: Any = ""
+    dashes: Any = ()
 
 
 def looks_of(groups: Iterable[Sequence[str]]) -> dict[str, Look]:
@@ -183,10 +182,10 @@ def looks_of(groups: Iterable[Sequence[str]]) -> dict[str, Look]:
     return looks
 
 
-def line_key(label: str, look: Look, width: float = 1.2) -> Line2D:
-    """Return an entry of a legend."""
-    dashes: Any = (0, look.dashes) if look.dashes else "-"
-    return Line2D([], [], color=look.color, linestyle=dashes, linewidth=width, label=label)
+def line_key(label: str, look: Look, width: float | None = None) -> Line2D:
+    """Return an entry of a legend. The default width is that of `looks_of` variants."""
+    width = width or (1.7 if look.color == INK else 1.2)
+    return Line2D([], [], color=look.color, dashes=look.dashes, linewidth=width, label=label)
 
 
 # Figures
@@ -369,7 +368,7 @@ def encoded(figure: Figure, format: str, dpi: float | None = None) -> bytes:
     data = io.BytesIO()
     figure.savefig(data, format=format, metadata=_METADATA[format], dpi=dpi)
     if format == "svg":  # matplotlib writes a millionth of a point; curves are half as large
-        return re.sub(rb"(\.\d\d)\d+", rb"\1", data.getvalue())
+        return re.sub(rb"(\.\d\d)\d+(?![^<>]{0,99}</text)", rb"\1", data.getvalue())
     return data.getvalue()
 
 

@@ -126,8 +126,7 @@ class LearningCurve:
         folder = self._config.getoption("--learning-curve-figures")
         failed = result.outcome == "fail"
         if failed or folder:
-            from ablations.figures import write
-            from ablations.figures.checks import checks
+            from ablations.figures import checks, write
             from ablations.tables.formats import format_table
 
             # Parametrised tests and xdist workers write into the same folder.

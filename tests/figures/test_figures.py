@@ -314,12 +314,13 @@ def test_sensitivity_is_the_means_along_a_number(runs) -> None:
     for ax, task in zip(drawn.axes, titles(drawn), strict=True):
         row = rows.loc[task]
         assert [label.get_text() for label in ax.get_xticklabels()] == ["0.5", "0.9"]
-        joined = [line.get_ydata() for line in ax.get_lines() if line.get_marker() == "o"]
+        joined = [line.get_ydata().astype(float) for line in ax.get_lines()]
         pairs = ["brax", "standard"], ["masked_truncation", "done_cut"]
         np.testing.assert_allclose(joined, [row["mean"][pair] for pair in pairs])
-        bars = [tuple(x.get_ydata()) for x in ax.get_lines() if x.get_marker() != "o"]
+        bars = [bar[:, 1] for c in ax.collections if hasattr(c, "get_segments")
+                for bar in c.get_segments()]  # fmt: skip
         expected = sorted(zip(row.mean_low, row.mean_high, strict=True))
-        np.testing.assert_allclose(sorted(bars), expected)
+        np.testing.assert_allclose(sorted(map(tuple, bars)), expected)
         center, margin = row["mean"]["standard"], row.margin["brax"]
         edges = [[center - margin] * 4, [center + margin] * 4]
         np.testing.assert_allclose(band_of(ax, style.MARGIN), edges)
@@ -414,7 +415,7 @@ def test_the_style_holds_when_a_figure_is_saved_and_leaves_no_trace(runs, tmp_pa
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", ["<b>$x$ & co", "\u4e2d\u6587 \U0001f600"])
+@pytest.mark.parametrize("name", ["<b>$x$ & 0.00025 co", "\u4e2d\u6587 \U0001f600"])
 def test_any_name_is_drawn_as_it_is(name, tmp_path) -> None:
     frame = pd.DataFrame({"variant": name, "seed": [0, 1], "step": [1, 1], "value": [1.0, 2.0]})
     drawn = figures.curves(Runs.from_frame(frame, baseline=name))
@@ -432,12 +433,12 @@ def test_a_study_has_the_figures_that_it_can_have(runs, stored) -> None:
     assert list(figures.draw(alone)) == ["curves", "aggregates", "profiles", "efficiency"]
 
 
-@pytest.mark.parametrize("count", [1, 4])
-def test_variants_without_a_score_leave_a_gap(count, study_runs) -> None:
+@pytest.mark.parametrize(("count", "gaps"), [(1, [1, 2]), (2, [0, 2]), (4, [])])
+def test_variants_without_a_score_leave_a_gap(count, gaps, study_runs) -> None:
     missing = [("hopper", v, seed) for v in list(FACTORIAL)[:count] for seed in range(8)]
     runs = study_runs(realistic(), units=UNITS, points=10, sets=FACTORIAL, missing=missing)
     ax = FIGURES["sensitivity"](runs).axes[1]
-    assert len(ax.get_lines()) == (6 if count == 1 else 0), "two lines with two intervals each"
+    assert [np.isfinite(line.get_ydata().astype(float)).sum() for line in ax.get_lines()] == gaps
 
 
 @pytest.mark.parametrize(
@@ -452,13 +453,3 @@ def test_variants_without_a_score_leave_a_gap(count, study_runs) -> None:
 def test_bad_input(runs, ask, message) -> None:
     with pytest.raises(UserError, match=message):
         ask(runs)
-
-
-@pytest.mark.parametrize(("far", "drawn"), [(1.7e308, False), (1e302, False), (1e299, True)])
-def test_values_that_no_axis_can_hold_end_in_a_line(far, drawn, study_runs) -> None:
-    runs = study_runs({("t", "a"): [-far] * 3, ("t", "b"): [far] * 3}, points=10)
-    if drawn:
-        assert figures.encoded(figures.draw(runs, ["curves"])["curves"], "svg")
-    else:
-        with pytest.raises(UserError, match=r"reaches .*e\+30.* too large for an axis"):
-            figures.draw(runs)
