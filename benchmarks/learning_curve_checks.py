@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from ablations.regression.check import Check, SequentialCheck, Terms, learned, sequential
+from ablations.regression.check import Check, Terms, learned, plan_check, sequential
 from ablations.regression.curves import Curves, from_user
 from ablations.tables.formats import pipes
 
@@ -247,7 +247,7 @@ def simulate(checks_each: int = 1_000) -> None:
                 moved_by = moved.runs[0].values - independent(_Still(), range(1)).runs[0].values
                 rows = [run.values + moved_by for run in baseline.runs.values()]
                 baseline = from_user(rows, steps=baseline.steps)
-            made = SequentialCheck.of(baseline, terms).design
+            made = plan_check(baseline, terms).design
             lost = now({s: max(made.effect, loss) for s, loss in made.caught.items()})
             found.append(sequential(baseline, lambda s, x=lost: independent(random, s, **x), terms))
         return found, Counter(one.verdict for one in found)

@@ -14,17 +14,17 @@ from cyclopts import Parameter
 from ablations.commands.selected import names_of, plans, unpacked
 from ablations.engine.local import Processes
 from ablations.engine.stored import resolved_again
-from ablations.errors import UserError
-from ablations.parameters import Folder, Names, OptionalNames, Positive, Text
+from ablations.errors import UserError, count
+from ablations.parameters import Folder, Names, OptionalNames, Positive
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
 from ablations.regression import baselines as curves
 from ablations.regression.baselines import Baseline
 from ablations.regression.check import (
     Check,
-    SequentialCheck,
     Terms,
     caption,
     line,
+    plan_check,
     plan_line,
     play_checks,
     table,
@@ -45,7 +45,6 @@ def check(  # noqa: PLR0913 - each is a flag
     format: Literal["text", "markdown"] = "text",
     workers: Positive = None,
     save: OptionalNames = None,
-    reason: Text = None,
     results: Folder = "results",
 ) -> int:
     """Train again and compare with stored curves, or store curves; return the exit code.
@@ -61,14 +60,11 @@ def check(  # noqa: PLR0913 - each is a flag
         format: text or markdown.
         workers: Processes; default: one per core.
         save: Instead of a check: store the curves of the last run of these studies.
-        reason: With --save: why; replacing a baseline needs one.
         results: The results folder; default: results.
     """
     names, folder = names_of(baselines), unpacked(Path(results), ())
     if save is not None:
-        return _save(names, names_of(save), folder, reason)
-    if reason:
-        raise UserError("--reason goes with --save")
+        return _save(names, names_of(save), folder)
     if not (0 < alpha < 0.5 and 0 < effect < math.inf):
         raise UserError(
             f"--alpha must be between 0 and 0.5, and --effect above 0, not {alpha:g} and {effect:g}"
@@ -87,7 +83,7 @@ def check(  # noqa: PLR0913 - each is a flag
             for where, group in baseline.groups.items()
         }
         if records is None:
-            tests = {where: SequentialCheck.of(*side) for where, side in sides.items()}
+            tests = {where: plan_check(*side) for where, side in sides.items()}
             for where, test in tests.items() if not markdown else ():
                 print(plan_line(where, test), flush=True)
             executor = Processes(workers, quiet=markdown)
@@ -103,16 +99,15 @@ def check(  # noqa: PLR0913 - each is a flag
     return 1 if worse else 0
 
 
-def _save(names: list[str], saved: list[str], results: Path, reason: str | None) -> int:
+def _save(names: list[str], saved: list[str], results: Path) -> int:
     """Store the curves of studies as a baseline."""
     if len(names) > 1:
         raise UserError("--save takes one BASELINE")
     (name,) = names
     found, results = plans(saved, results, {})
-    baseline = curves.save(found, results, name, reason)
-    seeds = min(len(group.curves) for group in baseline.groups.values())
-    reason = baseline.history[-1]["reason"]
-    print(f"{name}: {len(baseline.groups)} curves of {seeds} seeds: {reason}")
+    groups = curves.save(found, results, name)
+    seeds = min(len(group.curves) for group in groups.values())
+    print(f"{name}: {count(len(groups), 'curve')} of {seeds} seeds")
     if seeds < RECOMMENDED_OLD:
         print(f"{RECOMMENDED_OLD} seeds are recommended: a check then finds smaller losses")
     print(curves.stem_of(results, name).parent)

@@ -1,7 +1,7 @@
 """Baselines: stored curves, where they come from, and how to train them again.
 
-`<name>.json` has the metric, the scores, the origin, and the reason for each version; `<name>.csv`
-has the curves at full precision. A study's baseline is in a results folder, with a group of curves
+`<name>.json` has the metric, the origin and the settings; `<name>.csv` has the curves at full
+precision. A study's baseline is in a results folder, with a group of curves
 per task and variant named "study/task/variant". The pytest plugin stores one group, named "", in a
 folder next to the test.
 """
@@ -9,7 +9,6 @@ folder next to the test.
 from __future__ import annotations
 
 import csv
-import datetime
 import hashlib
 import io
 import json
@@ -32,17 +31,10 @@ from ablations.errors import UserError, count
 from ablations.names import require_name
 from ablations.records import Plan, as_read, read_plan, read_record, usable_record, write_atomically
 from ablations.regression.curves import Curves, Run, require_scores
-from ablations.regression.design import FEWEST_OLD, RECOMMENDED_OLD
+from ablations.regression.design import require_seeds
 
 FORMAT = 2
 HEAD = ["curves", "seed", "step", "value"]
-
-
-class Version(TypedDict):
-    """Why a version of a baseline was accepted."""
-
-    date: str
-    reason: str
 
 
 class Origin(TypedDict, total=False):
@@ -66,8 +58,6 @@ class Stored(Flags, total=False):
 class Described(TypedDict):
     """The JSON file; other keys are not read."""
 
-    name: str
-    history: list[Version]
     curves: Mapping[str, About]
     requests: list[Stored]
     provenance: Origin
@@ -98,16 +88,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Groups of stored curves by name.
-
-    Attributes:
-        history: reason and date of every version, newest last.
-        requests: train the curves again, for `ablations check`.
-    """
+    """Groups of stored curves by name; `requests` train them again, for `ablations check`."""
 
     name: str
     groups: Mapping[str, Group]
-    history: tuple[Version, ...]
     provenance: Origin = field(default_factory=Origin)
     requests: tuple[Stored, ...] = ()
 
@@ -130,30 +114,18 @@ def _files(stem: Path) -> tuple[Path, Path]:
     return stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.csv")
 
 
-def updated(
+def write(
     stem: Path,
     name: str,
     groups: Mapping[str, Group],
-    reason: str | None,
     provenance: Origin | None = None,
     requests: Sequence[Stored] = (),
-) -> Baseline:
-    """Write a baseline or a new version of it. Raises UserError if an update has no reason."""
-    reason, history = " ".join((reason or "").split()), tuple[Version, ...]()
-    if exists(stem):
-        if not reason:
-            raise UserError(
-                f"the baseline '{name}' exists: give a reason for the update, such as "
-                f'--reason "GAE now bootstraps at truncations"'
-            )
-        history = read(stem, name).history
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    history = *history, Version(date=today, reason=reason or "first version")
+) -> None:
+    """Write a baseline, or replace it."""
     data = _csv(groups)
     described = {
         "format": FORMAT,
         "name": name,
-        "history": history,
         "curves": {
             name: {
                 "metric": group.metric,
@@ -175,7 +147,6 @@ def updated(
             write_atomically(path, content)
     except OSError as error:
         raise UserError(f"cannot write the baseline '{stem}': {error.strerror}") from None
-    return Baseline(name, groups, history, provenance or Origin(), tuple(requests))
 
 
 def read(stem: Path, name: str) -> Baseline:
@@ -202,8 +173,7 @@ def read(stem: Path, name: str) -> Baseline:
             f"the baseline '{name}' is damaged: {why}: restore '{path}' and '{data.name}', or save "
             f"it again"
         ) from None
-    more = about["provenance"], tuple(about["requests"])
-    return Baseline(about["name"], groups, tuple(about["history"]), *more)
+    return Baseline(name, groups, about["provenance"], tuple(about["requests"]))
 
 
 def missing(stem: Path, name: str) -> UserError:
@@ -249,7 +219,7 @@ def _groups(described: Mapping[str, About], text: str) -> dict[str, Group]:
 # Runs of a study
 
 
-def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) -> Baseline:
+def save(plans: Sequence[Plan], results: Path, name: str) -> Mapping[str, Group]:
     """Store the curves of plans as a baseline. Raises UserError if runs are missing."""
     require_name("the name of a baseline", name)
     groups: dict[str, Group] = {}
@@ -264,11 +234,7 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
             if not curves.seeds:
                 raise UserError(f"every seed of {group} diverged: there is no curve to store")
             groups[group] = Group(curves, plan.study.metric, about=_configuration(cells))
-    if (few := min((len(group.curves) for group in groups.values()), default=0)) < FEWEST_OLD:
-        raise UserError(
-            f"a baseline of {few} seeds is too small: at least {FEWEST_OLD} are needed, and "
-            f"{RECOMMENDED_OLD} are recommended (`ablations run ... --seeds {RECOMMENDED_OLD}`)"
-        )
+    require_seeds(min(len(group.curves) for group in groups.values()))
     first = read_record(results, plans[0].cells[0].hash)
     requests = [
         decode(
@@ -277,7 +243,8 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
         for of, asked in ((plan.study, plan.request) for plan in plans)
     ]
     provenance = decode(Origin, as_read(first.provenance)) if first else None
-    return updated(stem_of(results, name), name, groups, reason, provenance, requests)
+    write(stem_of(results, name), name, groups, provenance, requests)
+    return groups
 
 
 def recorded(baseline: Baseline, records: Path) -> dict[str, Curves]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -24,14 +25,12 @@ from ablations.regression.curves import (
 from ablations.regression.design import PERMUTATIONS, Design, Evidence, design, unpaired
 from ablations.scoring import final, learned_range
 from ablations.stats import Floats, are_successes, decide
-from ablations.stats.interim import Stage, Stages
 
 if TYPE_CHECKING:
     import pandas
 
 Outcome = Literal["pass", "fail", "undecided"]
 Scores = Mapping[str, Floats]
-Wanted = Mapping[str, tuple[int, ...]]  # the seeds to train, by the name of a check
 
 
 @dataclass(frozen=True)
@@ -83,33 +82,91 @@ class Row:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of a check.
+    """A check of curves that are trained in stages, after some of them.
+
+    The baseline's own seeds come first: an unchanged trainer gives the same bits, so the check ends
+    at the first stage.
 
     Attributes:
+        unit: of the effect, in units of the metric.
+        now: the new curves of all stages so far.
+        stage: the number of analysed stages.
         outcome: "pass" if every score excludes a loss as large as the effect; "fail" if a loss is
             significant and a loss as large as the effect is not excluded; else "undecided".
         rows: one per score.
-        baseline, now: curves at the same steps.
-        trained: the new curves at their own steps.
-        identical: whether the curves of shared seeds are equal bit by bit.
-        differs: seed and step of the first difference in bits; None if there is none.
     """
 
-    outcome: Outcome
-    rows: tuple[Row, ...]
-    design: Design
+    baseline: Curves
     terms: Terms
     unit: float
-    baseline: Curves
-    now: Curves
-    trained: Curves
-    identical: bool = False
-    differs: tuple[int, float] | None = None
+    design: Design
+    now: Curves = field(default_factory=lambda: Curves({}))
+    stage: int = 0
+    outcome: Outcome = "undecided"
+    rows: tuple[Row, ...] = ()
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seeds to train for the next stage; none if no stage is needed."""
+        if self.outcome != "undecided" or self.stage == len(self.design.stages):
+            return ()
+        own, number = self.baseline.seeds, self.design.stages[self.stage].seeds
+        after = max([*own, *self.baseline.failed], default=-1) + 1
+        return (*own, *range(after, after + number))[len(self.now) : number]
+
+    def after(self, more: Curves) -> Check:
+        """Return the check after its next stage, with the curves trained for it."""
+        require_same_steps(more, self.baseline)
+        now = Curves({**self.now.runs, **more.runs}, {**self.now.failed, **more.failed})
+        ended, sign = replace(self, now=now, stage=self.stage + 1), self.terms.sign
+        sides = [self.baseline, now]
+        if now.runs and not np.array_equal(now.steps, self.baseline.steps):
+            sides = [side.at(self.baseline.steps) for side in sides]
+        require_scores(sides[1], self.terms.scores)
+        old, new = _signed_scores(*sides, self.terms)
+        if ended.identical:
+            equal = (0.0, 0.0, 0.0, 1.0, 1.0, "equivalent")
+            means = {name: sign * float(of.mean()) for name, of in new.items()}
+            same = [Row(name, mean, mean, *equal) for name, mean in means.items()]
+            return replace(ended, outcome="pass", rows=tuple(same))
+        stage = self.design.stages[self.stage]
+        evidence = _evidence(old, new, self.design.effect, stage.level)
+        outcome: Outcome = "undecided"
+        if (evidence.not_lost <= stage.miss).all():
+            outcome = "pass"
+        elif (evidence.worse <= stage.level).any():
+            outcome = "fail"
+        rows = list[Row]()
+        for i, (name, theirs) in enumerate(old.items()):
+            ours, exact = new[name], _outcomes(theirs, new[name])
+            difference = stats.welch(ours, theirs)
+            if exact:
+                difference = stats.outcomes(*exact, by_seed=False)
+            low, high = difference.low, difference.high
+            if math.isnan(low) and difference.sd == 0:  # all differences are the same number
+                low = high = difference.difference
+            p = float(evidence.worse[i]), float(evidence.better[i])
+            # `decide` takes an interval. Its ends here stand for the results of the tests: is the
+            # difference above minus the effect, above or below 0, and below the effect?
+            effect, lost = self.design.effect, p[0] <= stage.level
+            kept = evidence.not_lost[i] <= stage.miss
+            least = effect / 2 if p[1] <= stage.level else -effect / 2 if kept else -math.inf
+            most = -effect / 2 if lost else effect / 2 if high < effect else math.inf
+            # If the check fails, a significant loss is worse, whatever its size.
+            verdict = decide(least, most, math.nan if lost and outcome == "fail" else effect)
+            means = (sign * float(side.mean()) for side in (theirs, ours))
+            ends = sorted((sign * low, sign * high))
+            rows.append(Row(name, *means, sign * difference.difference, *ends, *p, verdict))
+        return replace(ended, outcome=outcome, rows=tuple(rows))
 
     @property
-    def decided(self) -> bool:
-        """Whether no further stage is needed."""
-        return self.outcome != "undecided"
+    def differs(self) -> tuple[int, float] | None:
+        """Seed and step of the first difference in bits; None if there is none."""
+        return first_difference(self.now, self.baseline)
+
+    @cached_property
+    def identical(self) -> bool:
+        """Whether all new curves are equal bit by bit to the baseline's of the same seeds."""
+        return _identical(self.now, self.baseline)
 
     @property
     def verdict(self) -> str:
@@ -123,11 +180,6 @@ class Check:
         return "equivalent" if equivalent else "inconclusive"
 
     @property
-    def below(self) -> bool:
-        """Whether it passes with a significant loss within the margin."""
-        return self.outcome == "pass" and self.worst.p_worse <= self.terms.alpha
-
-    @property
     def worst(self) -> Row:
         """The score with the strongest evidence of a loss."""
         return min(self.rows, key=lambda row: (row.p_worse, self.terms.sign * row.difference))
@@ -136,6 +188,58 @@ class Check:
     def best(self) -> Row:
         """The score with the strongest evidence of a gain."""
         return min(self.rows, key=lambda row: (row.p_better, -self.terms.sign * row.difference))
+
+
+def plan_check(baseline: Curves, terms: Terms | None = None, exactly: int | None = None) -> Check:
+    """Plan a check, or a single stage of `exactly` seeds. Raises UserError."""
+    terms = terms or Terms()
+    low, high = learned(baseline)
+    unit = high - low if terms.unit is None else float(terms.unit)
+    if not 0 < unit < math.inf:
+        raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
+    require_scores(baseline, terms.scores)
+    old, _ = _signed_scores(baseline, Curves({}), terms)
+    effect = terms.effect * unit
+    planned = design(old, effect, terms.alpha, terms.most, exactly=exactly)
+    return Check(baseline, terms, unit, planned)
+
+
+def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
+    """Check existing curves in one stage. Raises UserError for incomparable curves."""
+    require_same_steps(now, baseline)
+    # Identical curves pass with any number of seeds.
+    exactly = None if _identical(now, baseline) else len(now)
+    return plan_check(baseline, terms, exactly).after(now)
+
+
+def sequential(
+    baseline: Curves, more: Callable[[tuple[int, ...]], Curves], terms: Terms | None = None
+) -> Check:
+    """Check a few seeds first, and more while undecided. `more` returns the curves of seeds."""
+
+    def train(due: Mapping[str, tuple[int, ...]]) -> dict[str, Curves]:
+        curves = more(due[""])
+        trained = [*curves.seeds, *curves.failed]
+        if sorted(trained) != sorted(due[""]):
+            raise UserError(
+                f"the function was called with the seeds {', '.join(map(str, due['']))}, but "
+                f"returned curves of {', '.join(map(str, trained)) or 'none'}"
+            )
+        return {"": curves}
+
+    return play_checks({"": plan_check(baseline, terms)}, train)[""]
+
+
+def play_checks(
+    checks: Mapping[str, Check],
+    train: Callable[[Mapping[str, tuple[int, ...]]], Mapping[str, Curves]],
+) -> dict[str, Check]:
+    """Run several checks together: each round trains the seeds that undecided checks need."""
+    checks = dict(checks)
+    while due := {name: seeds for name, check in checks.items() if (seeds := check.due())}:
+        trained = train(due)
+        checks |= {name: checks[name].after(trained[name]) for name in due}
+    return checks
 
 
 def learned(curves: Curves) -> tuple[float, float]:
@@ -156,151 +260,19 @@ def learned(curves: Curves) -> tuple[float, float]:
     return float(ends.mean()) - half, float(ends.mean()) + half
 
 
-def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
-    """Check existing curves in one stage. Raises UserError for incomparable curves."""
-    terms = terms or Terms()
-    require_same_steps(now, baseline)
-    # Identical curves pass with any number of seeds.
-    exactly = None if _identical(baseline, now) else len(now)
-    test = SequentialCheck.of(baseline, terms, exactly)
-    return test.decide(test.stages[-1], now, ())
+def _evidence(old: Scores, new: Scores, effect: float, level: float) -> Evidence:
+    before, after = (np.stack(list(each.values()), axis=1) for each in (old, new))
+    # Enough permutations for 20 of them below the level.
+    count = min(400_000, max(PERMUTATIONS, math.ceil(20 / level)))
+    evidence = unpaired(after, before, np.full(len(old), effect), count)
+    # The permutation test assumes a shift, but a success rate does not shift.
+    for i, (theirs, ours) in enumerate(zip(old.values(), new.values(), strict=True)):
+        if outcomes := _outcomes(theirs, ours):
+            evidence.not_lost[i] = stats.loss_p(*outcomes, effect, by_seed=False)
+    return evidence
 
 
-def sequential(
-    baseline: Curves, more: Callable[[tuple[int, ...]], Curves], terms: Terms | None = None
-) -> Check:
-    """Check a few seeds first, and more while undecided. `more` returns the curves of seeds."""
-
-    def train(wanted: Wanted) -> dict[str, Curves]:
-        seeds = wanted[""]
-        curves = more(seeds)
-        trained = [*curves.seeds, *curves.failed]
-        if sorted(trained) != sorted(seeds):
-            raise UserError(
-                f"the function was called with the seeds {', '.join(map(str, seeds))}, but "
-                f"returned curves of {', '.join(map(str, trained)) or 'none'}"
-            )
-        return {"": curves}
-
-    return play_checks({"": SequentialCheck.of(baseline, terms or Terms())}, train)[""]
-
-
-def play_checks(
-    tests: Mapping[str, SequentialCheck], train: Callable[[Wanted], Mapping[str, Curves]]
-) -> dict[str, Check]:
-    """Run several checks together: each round trains the seeds that undecided checks need."""
-    made: dict[str, tuple[Check, ...]] = dict.fromkeys(tests, ())
-    while due := {
-        name: test.stages[len(made[name])]
-        for name, test in tests.items()
-        if len(made[name]) < len(test.stages) and not (made[name] and made[name][-1].decided)
-    }:
-        trained = train({name: tests[name].needs(at, made[name]) for name, at in due.items()})
-        for name, at in due.items():
-            made[name] += (tests[name].decide(at, trained[name], made[name]),)
-    return {name: checks[-1] for name, checks in made.items()}
-
-
-@dataclass(frozen=True)
-class SequentialCheck:
-    """A check of curves that are trained in stages.
-
-    The baseline's own seeds come first: an unchanged trainer gives the same bits, so the check ends
-    at the first stage.
-    """
-
-    baseline: Curves
-    terms: Terms
-    design: Design
-    unit: float
-
-    @classmethod
-    def of(cls, baseline: Curves, terms: Terms, exactly: int | None = None) -> SequentialCheck:
-        """Plan a check, or a single stage of `exactly` seeds. Raises UserError."""
-        low, high = learned(baseline)
-        unit = high - low if terms.unit is None else float(terms.unit)
-        if not 0 < unit < math.inf:
-            raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
-        require_scores(baseline, terms.scores)
-        old, _ = _signed_scores(baseline, baseline.of(()), terms)
-        plan = design(old, terms.effect * unit, terms.alpha, terms.most, exactly=exactly)
-        return cls(baseline, terms, plan, unit)
-
-    @property
-    def stages(self) -> Stages:
-        """The stages of the design."""
-        return self.design.stages
-
-    def needs(self, stage: Stage, before: Sequence[Check]) -> tuple[int, ...]:
-        """Return the seeds to train."""
-        own, number = self.baseline.seeds, stage.seeds
-        after = max([*own, *self.baseline.failed], default=-1) + 1
-        known = len(before[-1].trained) if before else 0
-        return (*own, *range(after, after + number))[known:number]
-
-    def decide(self, stage: Stage, runs: Curves, past: Sequence[Check]) -> Check:
-        """Judge these curves together with the curves of earlier stages."""
-        require_same_steps(runs, self.baseline)
-        known = past[-1].trained if past else Curves({})
-        trained = Curves({**known.runs, **runs.runs}, {**known.failed, **runs.failed})
-        same = _identical(self.baseline, trained)
-        baseline, now = self.baseline, trained
-        if now.runs and not np.array_equal(now.steps, baseline.steps):
-            require_same_steps(now, baseline)
-            now, baseline = (of.at(baseline.steps) for of in (now, baseline))
-        require_scores(now, self.terms.scores)
-        old, new = _signed_scores(baseline, now, self.terms)
-        about = (self.design, self.terms, self.unit, baseline, now, trained)
-        if same:
-            means = {name: self.terms.sign * float(of.mean()) for name, of in new.items()}
-            equal = (0.0, 0.0, 0.0, 1.0, 1.0, "equivalent")
-            rows = [Row(name, mean, mean, *equal) for name, mean in means.items()]
-            return Check("pass", tuple(rows), *about, identical=True)
-        evidence = self._evidence(old, new, stage)
-        outcome: Outcome = "undecided"
-        if (evidence.not_lost <= stage.miss).all():
-            outcome = "pass"
-        elif (evidence.worse <= stage.level).any():
-            outcome = "fail"
-        rows, sign = list[Row](), self.terms.sign
-        for i, (name, theirs) in enumerate(old.items()):
-            ours, exact = new[name], _outcomes(theirs, new[name])
-            difference = stats.welch(ours, theirs)
-            if exact:
-                difference = stats.outcomes(*exact, by_seed=False)
-            low, high = difference.low, difference.high
-            if math.isnan(low) and difference.sd == 0:  # all differences are the same number
-                low = high = difference.difference
-            p = float(evidence.worse[i]), float(evidence.better[i])
-            # `decide` takes an interval. Its ends here stand for the results of the tests: is the
-            # difference above minus the effect, above or below 0, and below the effect?
-            effect, lost = self.design.effect, p[0] <= stage.level
-            kept = evidence.not_lost[i] <= stage.miss
-            least = effect / 2 if p[1] <= stage.level else -effect / 2 if kept else -math.inf
-            most = -effect / 2 if lost else effect / 2 if high < effect else math.inf
-            # If the check fails, a significant loss is worse, whatever its size.
-            verdict = decide(least, most, math.nan if lost and outcome == "fail" else effect)
-            before, after = (sign * float(side.mean()) for side in (theirs, ours))
-            low, high = sorted((sign * low, sign * high))
-            change = sign * difference.difference
-            rows.append(Row(name, before, after, change, low, high, *p, verdict))
-        differs = first_difference(trained, self.baseline)
-        return Check(outcome, tuple(rows), *about, differs=differs)
-
-    def _evidence(self, old: Scores, new: Scores, stage: Stage) -> Evidence:
-        before, after = (np.stack(list(each.values()), axis=1) for each in (old, new))
-        loss = np.full(len(old), self.design.effect)
-        # Enough permutations for 20 of them below the level.
-        count = min(400_000, max(PERMUTATIONS, math.ceil(20 / stage.level)))
-        evidence = unpaired(after, before, loss, count)
-        # The permutation test assumes a shift, but a success rate does not shift.
-        for i, (theirs, ours) in enumerate(zip(old.values(), new.values(), strict=True)):
-            if outcomes := _outcomes(theirs, ours):
-                evidence.not_lost[i] = stats.loss_p(*outcomes, self.design.effect, by_seed=False)
-        return evidence
-
-
-def _identical(baseline: Curves, now: Curves) -> bool:
+def _identical(now: Curves, baseline: Curves) -> bool:
     common = bool(now.runs) and not now.failed and set(now.seeds) <= set(baseline.seeds)
     return common and first_difference(now, baseline) is None
 
@@ -337,32 +309,28 @@ def _outcomes(before: Floats, after: Floats) -> tuple[Floats, Floats] | None:
 SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
 
 
-def score_name(score: str) -> str:
-    """Return the name of a score in words; a user's own score keeps its name."""
-    return SCORE_NAMES.get(score, score)
-
-
-def plan_line(name: str, test: SequentialCheck) -> str:
+def plan_line(name: str, check: Check) -> str:
     """Return a line with the planned seeds, the error rates and the detectable loss."""
-    design, terms = test.design, test.terms
+    design, terms = check.design, check.terms
     first, *more = map(str, design.stages.seeds)
     seeds = f"{first} seeds" + (f", up to {more[-1]} while undecided" if more else "")
     detected = max(design.effect, *design.caught.values())
     return (
-        f"{name}: {seeds}, against the baseline's {design.old_seeds}; false alarms: at most "
+        f"{name}: {seeds}, against the baseline's {len(check.baseline)}; false alarms: at most "
         f"{terms.alpha:.2g} on average over baselines (about {design.lucky:.1g} if the baseline's "
         f"mean is two standard errors too high); detects with 95%: a loss of "
-        f"{_share(detected, test)}{_shortfall(test)}"
+        f"{detected:.3g} ({_share(detected, check)}){_shortfall(check)}"
     )
 
 
-def _shortfall(test: SequentialCheck | Check) -> str:
+def _shortfall(check: Check) -> str:
     """Return how many seeds would detect the effect; "" if these detect it."""
-    design = test.design
+    design = check.design
     if max(design.caught.values()) <= 1.001 * design.effect:
         return ""
     enough = "a baseline of more seeds" if design.needed is None else f"{design.needed} seeds"
-    return f"; a loss of {_share(design.effect, test)} would need {enough}"
+    loss = f"{design.effect:.3g} ({_share(design.effect, check)})"
+    return f"; a loss of {loss} would need {enough}"
 
 
 def line(name: str, check: Check) -> str:
@@ -371,7 +339,7 @@ def line(name: str, check: Check) -> str:
         return f"{name}: identical bit for bit on {len(check.now)} seeds"
     diverged = f"; {len(check.now.failed)} diverged" if check.now.failed else ""
     seeds = f"({len(check.now)} seeds against {len(check.baseline)}{diverged})"
-    effect = f"a loss of {_share(check.design.effect, check)}"
+    effect = f"a loss of {check.design.effect:.3g} ({_share(check.design.effect, check)})"
     worst = _change(check, check.worst)
     if check.outcome == "fail":
         return f"{name} got worse: {worst} {seeds}"
@@ -380,7 +348,8 @@ def line(name: str, check: Check) -> str:
             f"{name} is undecided: {effect} is neither shown nor ruled out: {worst} "
             f"{seeds}{_shortfall(check)}"
         )
-    below = f"; below 0, within the margin: {worst}" if check.below else ""
+    lost = check.worst.p_worse <= check.terms.alpha
+    below = f"; below 0, within the margin: {worst}" if lost else ""
     if check.verdict == "better":
         gain = _change(check, check.best)
         return f"{name} is better: {gain}{below} {seeds}; update the baseline to keep the gain"
@@ -391,23 +360,19 @@ def _change(check: Check, row: Row) -> str:
     is_gain = check.terms.sign * row.difference > 0
     p = row.p_better if is_gain else row.p_worse
     return (
-        f"{score_name(row.score)} {row.baseline:.4g} → {row.now:.4g}, {row.difference:+.3g} "
-        f"[{row.low:+.3g}, {row.high:+.3g}], a {'gain' if is_gain else 'loss'} of "
-        f"{_percent(abs(row.difference) / check.unit)} of {_unit(check.terms)}, "
+        f"{SCORE_NAMES.get(row.score, row.score)} {row.baseline:.4g} → {row.now:.4g}, "
+        f"{row.difference:+.3g} [{row.low:+.3g}, {row.high:+.3g}], "
+        f"a {'gain' if is_gain else 'loss'} of {_share(abs(row.difference), check)}, "
         f"p {'< .001' if p < 0.001 else f'= {p:.3f}'.replace('0.', '.')}"
     )
 
 
-def _share(loss: float, test: SequentialCheck | Check) -> str:
-    return f"{loss:.3g} ({_percent(loss / test.unit)} of {_unit(test.terms)})"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%" if share >= 0.095 else f"{100 * share:.1f}%"
-
-
-def _unit(terms: Terms) -> str:
-    return "what the baseline learns" if terms.unit is None else "its unit"
+def _share(loss: float, check: Check) -> str:
+    """Write a loss as a share of the unit."""
+    share, unit = loss / check.unit, "its unit"
+    if check.terms.unit is None:
+        unit = "what the baseline learns"
+    return f"{100 * share:.{int(share < 0.095)}f}% of {unit}"
 
 
 def table(checks: Mapping[str, Check]) -> pandas.DataFrame:
@@ -417,7 +382,7 @@ def table(checks: Mapping[str, Check]) -> pandas.DataFrame:
     return pandas.DataFrame(
         {
             **({"task": name} if name else {}),
-            "score": score_name(row.score),
+            "score": SCORE_NAMES.get(row.score, row.score),
             "before": row.baseline,
             "now": row.now,
             "difference": row.difference,

@@ -70,16 +70,17 @@ class Evidence:
 
 
 def unpaired(
-    now: ArrayLike, baseline: ArrayLike, loss: ArrayLike, permutations: int = PERMUTATIONS
+    now: Floats, baseline: Floats, loss: ArrayLike, permutations: int = PERMUTATIONS
 ) -> Evidence:
     """Test new scores `[n, scores]` against a baseline's `[m, scores]`.
 
     `loss` `[scores]` is positive, in the scores' units.
     """
-    ours, theirs = _columns(now), _columns(baseline)
-    shifted = ours + np.asarray(loss, np.float64)
-    both = (np.concatenate([side, theirs]) for side in (ours, shifted))
-    return _evidence(*(_permuted_t(scores, len(ours), permutations) for scores in both))
+    t, permuted, slack = _permuted_t(now, baseline, permutations)
+    lowest, highest = permuted.min(axis=1)[:, None], permuted.max(axis=1)[:, None]
+    worse, better = _share(lowest <= t + slack), _share(highest >= t - slack)
+    t, permuted, slack = _permuted_t(now + np.asarray(loss), baseline, permutations)
+    return Evidence(worse, better, not_lost=_share(permuted >= t - slack))
 
 
 def smallest_p(n: int, m: int) -> float:
@@ -87,33 +88,14 @@ def smallest_p(n: int, m: int) -> float:
     return 1 / math.comb(n + m, n)
 
 
-Permuted = tuple[Floats, Floats]  # the observed statistic `[scores]`; `[permutations, scores]`
-
-
-def _columns(scores: ArrayLike) -> Floats:
-    columns = np.asarray(scores, np.float64)
-    return columns[:, None] if columns.ndim == 1 else columns
-
-
-def _evidence(plain: Permuted, shifted: Permuted) -> Evidence:
-    (observed, permuted), (observed_shifted, permuted_shifted) = plain, shifted
-    slack, slack_shifted = (1e-9 * np.maximum(1.0, np.abs(t)) for t in (observed, observed_shifted))
-    lowest, highest = permuted.min(axis=1), permuted.max(axis=1)
-    return Evidence(
-        worse=_share(lowest[:, None] <= observed + slack),
-        better=_share(highest[:, None] >= observed - slack),
-        not_lost=_share(permuted_shifted >= observed_shifted - slack_shifted),
-    )
-
-
 def _share(as_extreme: NDArray[np.bool_]) -> Floats:
     """Return the share of permutations, counting the observed assignment as one."""
     return np.asarray((1 + np.count_nonzero(as_extreme, axis=0)) / (1 + len(as_extreme)))
 
 
-def _permuted_t(scores: Floats, n: int, permutations: int) -> Permuted:
-    """Return the moderated t of the first n rows against the rest, observed and permuted."""
-    m = len(scores) - n
+def _permuted_t(ours: Floats, theirs: Floats, permutations: int) -> tuple[Floats, Floats, Floats]:
+    """Return the moderated t `[scores]`, permuted `[permutations, scores]`, and rounding errors."""
+    scores, n, m = np.concatenate([ours, theirs]), len(ours), len(theirs)
     centred = scores - scores.mean(axis=0)
     largest = np.abs(centred).max(axis=0)
     centred = centred / np.where(largest > 0, largest, 1.0)
@@ -135,7 +117,8 @@ def _permuted_t(scores: Floats, n: int, permutations: int) -> Permuted:
         _assignments(n, m, min(_BLOCK, permutations - start), start)
         for start in range(0, permutations, _BLOCK)
     ]
-    return observed, np.concatenate([moderated(b @ centred, b @ centred**2) for b in blocks])
+    permuted = np.concatenate([moderated(b @ centred, b @ centred**2) for b in blocks])
+    return observed, permuted, 1e-9 * np.maximum(1.0, np.abs(observed))
 
 
 @lru_cache(maxsize=16)
@@ -164,11 +147,9 @@ class Design:
     """
 
     stages: Stages
-    alpha: float
     effect: float
     caught: Mapping[str, float]
     needed: int | None
-    old_seeds: int
     lucky: float
 
 
@@ -192,13 +173,9 @@ def design(
     if not 0 < alpha < 0.5:
         raise UserError(f"the false-alarm rate must be between 0 and 0.5, not {alpha:g}")
     if not effect > 0:
-        raise UserError(f"the smallest effect worth catching must be above 0, not {effect:g}")
+        raise UserError(f"the smallest effect must be above 0, not {effect:g}")
     old = len(next(iter(baseline.values())))
-    if old < FEWEST_OLD:
-        raise UserError(
-            f"a baseline of {old} seeds is too small: at least {FEWEST_OLD} are needed, and "
-            f"{RECOMMENDED_OLD} are recommended"
-        )
+    require_seeds(old)
     fewest = next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, old) <= alpha / 2)
     if (exactly or most) < fewest:
         raise UserError(
@@ -227,7 +204,16 @@ def design(
     }
     ratio = last / old
     reach = LUCK * math.sqrt(ratio) + special.ndtri(alpha) * math.sqrt(1 + ratio)
-    return Design(stages, alpha, effect, caught, needed, old, float(special.ndtr(reach)))
+    return Design(stages, effect, caught, needed, float(special.ndtr(reach)))
+
+
+def require_seeds(old: int) -> None:
+    """Raise UserError for a baseline of too few seeds."""
+    if old < FEWEST_OLD:
+        raise UserError(
+            f"a baseline of {old} seeds is too small: at least {FEWEST_OLD} are needed, and "
+            f"{RECOMMENDED_OLD} are recommended"
+        )
 
 
 def _deviation(scores: Floats) -> float:
@@ -250,9 +236,8 @@ def _stages(last: int, alpha: float, old: int) -> Stages:
 def _power(seeds: int, old: int, loss: float, sd: float, level: float) -> float:
     """Return the power of a one-sided t-test at `level`, with equal variances on both sides.
 
-    The power is an average over baselines: their standard
-    deviation s is estimated from `old` seeds, so s²/σ² is chi-squared over its degrees of freedom.
-    The same s enters the pooled error.
+    The power is an average over baselines: their standard deviation s is estimated from `old`
+    seeds, so s²/σ² is chi-squared over its degrees of freedom. The same s enters the pooled error.
     """
     if not sd > 0:
         return 1.0

@@ -15,7 +15,7 @@ from ablations.regression.check import Check, Terms
 from ablations.regression.curves import SCORES, Curves, Data, Rows, Score, from_user, is_frame
 
 BASELINE_SEEDS = 24
-UPDATE = "pytest --learning-curve-update --learning-curve-reason"
+UPDATE = "`pytest --learning-curve-update`"
 Trainer = Callable[[tuple[int, ...]], Data]
 
 
@@ -100,9 +100,8 @@ class LearningCurve:
         return result
 
     def _update(self, stem: Path, name: str, group: Group, terms: Terms) -> Check:
-        curves = group.curves
-        result = check.check(curves, curves, terms)
-        before = ""
+        curves, root = group.curves, self._config.rootpath
+        result, before = check.check(curves, curves, terms), ""
         if baselines.exists(stem):
             try:
                 stored = _baseline(stem, name, group.metric, group.higher_is_better)
@@ -110,13 +109,10 @@ class LearningCurve:
                 before = f"; compared with the previous version: {line}"
             except UserError as error:
                 before = f"; not comparable with the previous version: {error}"
-        reason = self._config.getoption("--learning-curve-reason")
-        root = self._config.rootpath
-        baseline = baselines.updated(stem, name, {"": group}, reason)
+        baselines.write(stem, name, {"": group})
         path = stem.with_name(f"{stem.name}.json")
         path = path.relative_to(root) if path.is_relative_to(root) else path
-        reason = baseline.history[-1]["reason"]
-        self._note(f"{name}: stored {len(curves)} seeds in {path}: {reason}{before}")
+        self._note(f"{name}: stored {len(curves)} seeds in {path}{before}")
         return result
 
     def _report(self, name: str, result: Check, metric: str) -> None:
@@ -141,8 +137,7 @@ class LearningCurve:
             parts.append(f"first difference in bits: seed {seed}, step {step:,.0f}")
         self._note("\n".join(parts))
         if failed:
-            advice = f'If this change is intended: {UPDATE} "..."'
-            pytest.fail(f"{line}\n{advice}", pytrace=False)
+            pytest.fail(f"{line}\nIf this change is intended: {UPDATE}", pytrace=False)
 
     def _note(self, text: str) -> None:
         self._request.node.user_properties.append((REPORTED, text))
@@ -171,7 +166,7 @@ def _baseline(stem: Path, name: str, metric: str, higher_is_better: bool) -> Cur
     """Return a baseline's curves. Raises UserError if the metric or the direction differ."""
     if not baselines.exists(stem):
         missing = baselines.missing(stem, name)
-        raise UserError(f'{missing}: store these curves with `{UPDATE} "first version"`')
+        raise UserError(f"{missing}: store these curves with {UPDATE}")
     stored = baselines.read(stem, name).groups.get("")
     if stored is None:
         raise UserError(f"'{name}' is a baseline of `ablations check`, not of pytest")

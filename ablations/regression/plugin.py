@@ -3,7 +3,7 @@
     def test_sac_still_learns(learning_curve):
         learning_curve.check(curves)
 
-    $ pytest --learning-curve-update --learning-curve-reason "first version"   # stores the curves
+    $ pytest --learning-curve-update             # stores the curves
     $ pytest --learning-curve-figures figures    # draws all checks, not only those that fail
 
 pytest loads this file in every environment that has rl-ablations, so it imports only pytest until a
@@ -31,27 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--learning-curve-update",
         action="store_true",
-        help="store the curves of the selected tests as their new baselines; needs "
-        "--learning-curve-reason",
-    )
-    group.addoption(
-        "--learning-curve-reason", metavar="TEXT", help="why the baselines change; stored with them"
+        help="store the curves of the selected tests as their new baselines",
     )
     group.addoption(
         "--learning-curve-figures",
         metavar="DIR",
         help="draw every check in this folder; default: only failed checks, in pytest's tmp_path",
     )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Refuse an update without a reason."""
-    update, reason = (config.getoption(f"--learning-curve-{n}") for n in ("update", "reason"))
-    if update and not (reason or "").strip():
-        raise pytest.UsageError(
-            '--learning-curve-update needs --learning-curve-reason "why the baselines change"'
-        )
-    config.stash[_names] = {}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,7 +57,7 @@ def learning_curve(request: pytest.FixtureRequest) -> LearningCurve:
     """Return the fixture: `learning_curve.check(curves)`."""
     from ablations.regression.fixture import LearningCurve
 
-    return LearningCurve(request, request.config.stash[_names])
+    return LearningCurve(request, request.config.stash.setdefault(_names, {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

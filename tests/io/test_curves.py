@@ -105,7 +105,7 @@ def test_where_seeds_log_decides_no_verdict(tmp_path: Path, steps: Callable[[int
     baseline = curves(10.0)
     assert np.ptp(learned(baseline)) == pytest.approx(high - low, rel=0.25)
     assert check(baseline, curves(10.0)).identical
-    baselines.updated(tmp_path / "kept", "kept", {"": baselines.Group(baseline)}, reason=None)
+    baselines.write(tmp_path / "kept", "kept", {"": baselines.Group(baseline)})
     stored = baselines.read(tmp_path / "kept", "kept").groups[""].curves
     assert learned(stored) == learned(baseline)
     for old in (baseline, stored):

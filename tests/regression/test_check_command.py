@@ -16,7 +16,7 @@ def saved(shells: Callable[[], Any]) -> Any:
     shell = shells()
     shell("run", "toy", "--variants", "up", "--seeds", "20", "--quiet")
     said = shell("check", "up", "--save", "toy").stdout
-    assert "1 curves of 20 seeds: first version\n24 seeds are recommended" in said
+    assert "1 curve of 20 seeds\n24 seeds are recommended" in said
     return shell
 
 
@@ -92,7 +92,6 @@ def test_other_settings_are_not_compared(shell: Any) -> None:
 BAD = {
     "check down": "no baseline 'down' in 'results/baselines/down'; existing baselines: up",
     "check up down --save toy": "--save takes one BASELINE",
-    "check up --reason x": "--reason goes with --save",
     "check up --alpha 0": "--alpha must be between 0 and 0.5",
     "check up --effect -1": "--effect above 0",
     "check up --seeds 2": "too few seeds: 2 seeds against 20 of the baseline",

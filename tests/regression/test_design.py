@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ablations.regression.check import Check, SequentialCheck, Terms, check, learned
+from ablations.regression.check import Check, Terms, check, learned, plan_check
 from ablations.regression.curves import Curves, from_user
 from ablations.regression.design import PRIOR_SEEDS, unpaired
 
@@ -82,9 +82,9 @@ def test_neither_unit_nor_offset_nor_order_matters() -> None:
 
 
 def test_seeds_without_any_spread() -> None:
-    same = unpaired(np.ones(4), np.ones(10), [0.1])
+    same = unpaired(np.ones((4, 1)), np.ones((10, 1)), [0.1])
     assert same.worse == same.better == 1.0
-    lower = unpaired(np.zeros(4), np.ones(10), [0.1])
+    lower = unpaired(np.zeros((4, 1)), np.ones((10, 1)), [0.1])
     assert lower.worse < 0.005 < lower.not_lost
 
 
@@ -157,7 +157,7 @@ def test_a_diverged_run_is_a_failure() -> None:
 
 def test_a_baseline_that_always_succeeds_plans_for_failures() -> None:
     """Its spread is not 0, so that four seeds do not pretend to see a loss of a fifth."""
-    test = SequentialCheck.of(runs(24, 24), Terms(scores=SCORE, effect=0.1))
+    test = plan_check(runs(24, 24), Terms(scores=SCORE, effect=0.1))
     assert learned(runs(24, 24)) == (0.0, test.unit) == (0.0, 1.0)
     assert test.design.caught["solved"] > 0
     assert test.design.stages.seeds[-1] > 4
