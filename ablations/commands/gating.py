@@ -19,15 +19,15 @@ from ablations.errors import UserError, printable
 from ablations.gate.ledger import (
     CANDIDATES,
     FRESH,
-    Booking,
     Ledger,
     Terms,
+    judge,
     read_ledger,
     require_untracked,
     shared_words,
     sound_terms,
 )
-from ablations.gate.noise import measure
+from ablations.gate.noise import noise as noise_table
 from ablations.gate.question import (
     FIRST_SEEDS,
     FUTILITY,
@@ -35,9 +35,11 @@ from ablations.gate.question import (
     RATE,
     Margin,
     Question,
+    Sides,
     compared_sides,
+    current_side,
 )
-from ablations.gate.run import Execution, Gate, stages_table
+from ablations.gate.run import Gate, stages_table
 from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, Text, Whole
 from ablations.tables.formats import format_table
 
@@ -114,6 +116,7 @@ def gate(  # noqa: PLR0913 - each is a flag
     options = SimpleNamespace(**locals())
     options.words, options.results = list(command), Path(results)
     options.quiet = quiet or format != "text"
+    options.deadline = None if minutes is None else time.monotonic() + 60 * minutes
     _require_sound(options)
     if ledger:
         return _book(options, Path(ledger))
@@ -125,7 +128,7 @@ def gate(  # noqa: PLR0913 - each is a flag
         return _noise(options)
     question = _question(options)
     sides = compared_sides(question, Path.cwd())
-    judged = Gate(question, options.results, sides, _execution(options))
+    judged = _gate(options, question, sides)
     verdict = judged.run()
     path, described = judged.write(verdict)
     if format == "json":
@@ -170,8 +173,7 @@ def _book(options: SimpleNamespace, path: Path) -> int:
     require_untracked(path)
     question = _question(options, margin=False)
     terms = _terms(options, question, known)
-    booking = Booking(path, question, terms, options.results, _execution(options))
-    booked = booking.judge()
+    booked = judge(path, question, terms, partial(_gate, options))
     if options.format == "json":
         print(json.dumps({"ledger": str(path), **booked}, indent=1, allow_nan=False))
     else:
@@ -197,12 +199,9 @@ def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -
     return terms
 
 
-def _execution(options: SimpleNamespace) -> Execution:
-    return Execution(
-        Processes(workers=options.workers, threads=options.threads, quiet=options.quiet),
-        (lambda line: None) if options.quiet else partial(print, flush=True),
-        None if options.minutes is None else time.monotonic() + 60 * options.minutes,
-    )
+def _gate(options: SimpleNamespace, question: Question, sides: Sides) -> Gate:
+    processes = Processes(workers=options.workers, threads=options.threads, quiet=options.quiet)
+    return Gate(question, options.results, sides, processes, options.deadline)
 
 
 def _noise(options: SimpleNamespace) -> int:
@@ -213,7 +212,9 @@ def _noise(options: SimpleNamespace) -> int:
     options.name = "noise" if options.name == "gate" else options.name
     options.most_seeds = max(options.first_seeds or FIRST_SEEDS, MOST_SEEDS)
     question = _question(options, margin=False)
-    frame = measure(question, Path.cwd(), options.results, _execution(options))
+    side = current_side(question, Path.cwd())
+    scores = _gate(options, question, Sides(side, side)).baseline_scores()
+    frame = noise_table(question.line.judged, scores, question.rate)
     print(format_table(frame, "json" if options.format == "json" else "markdown"))
     if options.format != "json":
         margin, runs = frame.margin[1], frame.runs[1]

@@ -24,7 +24,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,7 +58,7 @@ from ablations.engine.backends.command.code import (
 from ablations.engine.claims import file_lock
 from ablations.errors import UserError, count
 from ablations.gate.question import EXIT_CODES, Margin, Question, Side, Sides
-from ablations.gate.run import Execution, Gate, Verdict, numbers_of, written
+from ablations.gate.run import Gate, Verdict, numbers_of, written
 from ablations.git import git
 from ablations.names import NAME
 from ablations.records import as_read
@@ -67,7 +67,7 @@ from ablations.trainers.command import Site
 FORM = 3
 CANDIDATES = 50
 FRESH = 5
-_OF_QUESTION = ("rate", "first_seeds", "most_seeds", "futility", "steps", "depends")  # terms
+_OF_QUESTION = ("rate", "first_seeds", "most_seeds", "futility", "depends")  # terms
 _FOUND = ("difference", "difference_low", "difference_high", "seeds")  # columns of `table`
 _FRESH = ("fresh", "fresh_low", "fresh_high", "fresh_seeds")
 _PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}")
@@ -120,7 +120,7 @@ class Terms(Part, frozen=True):
     most_seeds: Annotated[int, Within(2, 100_000)]
     fresh: Annotated[int, Within(0, 100_000)]
     futility: Annotated[float, Within(0, 0.5)]
-    steps: Count | None
+    steps: Count | None  # null since commands have no {steps}
     depends: tuple[str, ...] | None
 
 
@@ -361,131 +361,119 @@ def shared_words(run: tuple[str, ...], fixed: tuple[str, ...] | None) -> tuple[s
     return fixed
 
 
-class Booking:
-    """A candidate of a ledger: the files in the current folder, and arguments."""
+def judge(
+    path: Path, question: Question, terms: Terms, gate: Callable[[Question, Sides], Gate]
+) -> dict[str, Any]:
+    """Judge the files in the current folder, and record the result; return it as JSON.
 
-    def __init__(self, path: Path, question: Question, terms: Terms, results: Path, how: Execution):
-        """Prepare a candidate. `question` has its full command; `path` and `terms`: the ledger."""
-        self.path, self.terms, self.results, self.how = path, terms, results, how
-        arguments = question.line.run[len(terms.run) :]
-        self.question = replace(
-            question,
-            line=replace(question.line, run=terms.run),
-            margin=Margin.read(terms.margin),
-            **{name: getattr(terms, name) for name in _OF_QUESTION},
-            better=True,
-        )
-        self.code = self.question.code(Path.cwd(), path.resolve())
-        copy = copy_of(*self._files())
-        called = " ".join(arguments) or copy.folder[:8]
-        self.now = Version(copy.folder, arguments, called, copy.inside)
+    The first call creates the ledger, with these files as its first best. A candidate that was
+    judged before trains nothing. Raises UserError.
 
-    def _files(self) -> tuple[list[Path], Path, Path]:
-        here = self.code.here
-        return self.code.files(), here, root_of(here) or here
+    Args:
+        path: the ledger.
+        question: has the candidate's full command.
+        terms: of the ledger.
+        gate: makes a gate.
+    """
+    line = question.line
+    question = replace(
+        question,
+        line=replace(line, run=terms.run),
+        margin=Margin.read(terms.margin),
+        **{name: getattr(terms, name) for name in _OF_QUESTION},
+        better=True,
+    )
+    arguments, timeout = line.run[len(terms.run) :], question.timeout
+    code = question.code(Path.cwd(), path.resolve())
+    files = code.files(), code.here, root_of(code.here) or code.here
+    copy = copy_of(*files)
+    now = Version(copy.folder, arguments, " ".join(arguments) or copy.folder[:8], copy.inside)
+    stem = path.stem[:80] if NAME.fullmatch(path.stem) else "ledger"
 
-    def judge(self) -> dict[str, Any]:
-        """Judge the candidate and record it; return it as JSON (`Ledger.described`).
+    def side(version: Version, called: str) -> Side:
+        if version.code == now.code:
+            return Side(Site(now.code, place_of(code, timeout)), version.arguments, called)
+        copied = Copy(version.code, version.inside)
+        return Side(copied_site(copied, version.code, timeout), version.arguments, called)
 
-        The first call creates the ledger, with the current files as its first best. A candidate
-        that was judged before trains nothing. Raises UserError.
-        """
-        with locked(self.path):
-            if (ledger := read_ledger(self.path)) is None:
-                keep_copy(*self._files())
-                side = self._side(self.now, f"the first, {self.now.called}")
-                question = replace(self.question, name=self._name(0))
-                Gate(question, self.results, Sides(side, side), self.how).baseline_scores()
-                ledger = Ledger(Opening(FORM, self.terms, self.now))
-                append(self.path, ledger.opening)
-                line = f"{self.now.called} is recorded in {self.path} as the first best"
-                return ledger.described(Ended(0, "booked", False, line, 0))
-            number = self._begun(ledger)
-            if ended := ledger.ended.get(number):
-                return ledger.described(ended)
-            gate = self._gate(ledger, number)
-            verdict = gate.run()
-            gate.write(verdict)
-            ended = self._ended(number, verdict, gate) if verdict.final else None
-            if ended is None:
-                text = verdict.text if not verdict.final else "the time was up; repeat the command"
-                return ledger.described(
-                    Ended(number, "inconclusive", False, text, 3, log=verdict.log)
-                )
-            failed = any(verdict.failed_seeds.values())
-            if self.code.digest() != self.now.code and (ended.accepted or failed):
-                raise UserError(
-                    "files were edited while the candidate ran, so its verdict is not recorded: "
-                    "restore them and repeat the command; the finished runs are stored"
-                )
-            if ended.accepted:
-                keep_copy(*self._files())
-            append(self.path, ended)
-            ledger.add(ended)
-            return ledger.described(ended)
-
-    def _begun(self, ledger: Ledger) -> int:
-        """Return the candidate's number, after its line at the beginning was written."""
-        if known := ledger.known(self.now):
-            return known.begin
-        if not ledger.best and ledger.opening.best.same(self.now):
-            raise UserError("nothing to compare: these files and arguments are the first best")
-        number, terms = len(ledger.begun) + 1, self.terms
-        better = sum(ended.verdict == "better" for ended in ledger.ended.values())
-        rate = budget_level(terms.rate, terms.candidates, number, better)
-        if not rate:
+    with locked(path):
+        if (ledger := read_ledger(path)) is None:
+            keep_copy(*files)
+            first = side(now, f"the first, {now.called}")
+            gate(replace(question, name=f"{stem}-0"), Sides(first, first)).baseline_scores()
+            ledger = Ledger(Opening(FORM, terms, now))
+            append(path, ledger.opening)
+            booked = f"{now.called} is recorded in {path} as the first best"
+            return ledger.described(Ended(0, "booked", False, booked, 0))
+        begun = _begun(path, ledger, now)
+        number, best = begun.begin, ledger.version(begun.best)
+        if number in ledger.ended:
+            return ledger.described(ledger.ended[number])
+        before = side(best, f"{'the best so far' if begun.best else 'the first'}, {best.called}")
+        sides = Sides(before, side(now, f"candidate {number}, {now.called}"))
+        judged = gate(replace(question, pass_rate=begun.rate, name=f"{stem}-{number}"), sides)
+        verdict = judged.run()
+        judged.write(verdict)
+        ended = _ended(number, verdict, judged, terms.fresh) if verdict.final else None
+        if ended is None:
+            text = "the time was up; repeat the command" if verdict.final else verdict.text
+            return ledger.described(Ended(number, "inconclusive", False, text, 3, log=verdict.log))
+        failed = any(verdict.failed_seeds.values())
+        if code.digest() != now.code and (ended.accepted or failed):
             raise UserError(
-                f"the error budget of '{self.path}' is spent: all {terms.candidates} "
-                f"candidates were judged; start another ledger (--candidates N)"
+                "files were edited while the candidate ran, so its verdict is not recorded: "
+                "restore them and repeat the command; the finished runs are stored"
             )
-        begun = Begun(number, self.now, ledger.best, rate)
-        append(self.path, begun)
-        ledger.add(begun)
-        return number
+        if ended.accepted:
+            keep_copy(*files)
+        append(path, ended)
+        ledger.add(ended)
+        return ledger.described(ended)
 
-    def _gate(self, ledger: Ledger, number: int) -> Gate:
-        begun = ledger.begun[number - 1]
-        best = ledger.version(begun.best)
-        question = replace(self.question, pass_rate=begun.rate, name=self._name(number))
-        called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
-        change = self._side(self.now, f"candidate {number}, {self.now.called}")
-        return Gate(question, self.results, Sides(self._side(best, called), change), self.how)
 
-    def _name(self, number: int) -> str:
-        stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
-        return f"{stem[:80]}-{number}"
+def _begun(path: Path, ledger: Ledger, now: Version) -> Begun:
+    """Return the candidate, after its line at the beginning was written."""
+    if known := ledger.known(now):
+        return known
+    if not ledger.best and ledger.opening.best.same(now):
+        raise UserError("nothing to compare: these files and arguments are the first best")
+    number, terms = len(ledger.begun) + 1, ledger.opening.terms
+    better = sum(ended.verdict == "better" for ended in ledger.ended.values())
+    rate = budget_level(terms.rate, terms.candidates, number, better)
+    if not rate:
+        raise UserError(
+            f"the error budget of '{path}' is spent: all {terms.candidates} candidates were "
+            f"judged; start another ledger (--candidates N)"
+        )
+    begun = Begun(number, now, ledger.best, rate)
+    append(path, begun)
+    ledger.add(begun)
+    return begun
 
-    def _side(self, version: Version, called: str) -> Side:
-        timeout = self.question.timeout
-        if version.code == self.now.code:
-            site = Site(version.code, place_of(self.code, timeout))
+
+def _ended(number: int, verdict: Verdict, gate: Gate, fresh_seeds: int) -> Ended | None:
+    """Return the verdict, with the gain on held-out seeds; None if time is up before that.
+
+    A candidate is not accepted if its runs on held-out seeds fail.
+    """
+    word, code, line, fresh = verdict.verdict, verdict.code, verdict.text, None
+    if accepted := code == 0:
+        line += "; it is the best now"
+    if accepted and fresh_seeds:
+        if (measured := gate.fresh(fresh_seeds)) is None:
+            return None
+        difference, lost = measured
+        fresh = Estimate(*numbers_of(difference), difference.n)
+        if lost.fails or (fresh.difference is None and lost.number):
+            accepted, word, code = False, "failed", EXIT_CODES["undecided"]
+            line = f"{verdict.text}; withdrawn: on held-out seeds, {lost.reason}"
+        elif fresh.difference is None:
+            line += "; no held-out seed has runs of both sides: report no gain"
         else:
-            site = copied_site(Copy(version.code, version.inside), version.code, timeout)
-        return Side(site, version.arguments, called)
-
-    def _ended(self, number: int, verdict: Verdict, gate: Gate) -> Ended | None:
-        """Return the verdict, with the gain on held-out seeds; None if time is up before that.
-
-        A candidate is not accepted if its runs on held-out seeds fail.
-        """
-        word, code, line, fresh = verdict.verdict, verdict.code, verdict.text, None
-        if accepted := code == 0:
-            line += "; it is the best now"
-        if accepted and self.terms.fresh:
-            if (measured := gate.fresh(self.terms.fresh)) is None:
-                return None
-            difference, lost = measured
-            fresh = Estimate(*numbers_of(difference), difference.n)
-            if lost.fails or (fresh.difference is None and lost.number):
-                accepted, word, code = False, "failed", EXIT_CODES["undecided"]
-                line = f"{verdict.text}; withdrawn: on held-out seeds, {lost.reason}"
-            elif fresh.difference is None:
-                line += "; no held-out seed has runs of both sides: report no gain"
-            else:
-                gain = written(fresh.difference, fresh.low, fresh.high)
-                line += f"; report its gain on {count(fresh.seeds, 'held-out seed')}, {gain}"
-                line += f" ({lost.reason})" if lost.reason else ""
-        last, found = verdict.stages[-1], None
-        if last.difference is not None:
-            found = Estimate(last.difference, last.low, last.high, last.pairs)
-        return Ended(number, word, accepted, line, code, found, fresh, verdict.log)
+            gain = written(fresh.difference, fresh.low, fresh.high)
+            line += f"; report its gain on {count(fresh.seeds, 'held-out seed')}, {gain}"
+            line += f" ({lost.reason})" if lost.reason else ""
+    last, found = verdict.stages[-1], None
+    if last.difference is not None:
+        found = Estimate(last.difference, last.low, last.high, last.pairs)
+    return Ended(number, word, accepted, line, code, found, fresh, verdict.log)

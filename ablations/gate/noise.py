@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 
-from ablations.errors import UserError
-from ablations.gate.question import Question, Sides, current_side
-from ablations.gate.run import Execution, Gate
+from ablations.errors import UserError, count
 from ablations.stats import POWER, deviation, sd_interval, smallest_margin
 
 RUNS = (5, 10, 20)  # runs per side for which the table states a margin
-
-
-def measure(question: Question, here: Path, results: Path, how: Execution) -> pd.DataFrame:
-    """Run the command on the seeds of the first stage; return the table of `noise`.
-
-    Raises UserError if fewer than two runs have a value.
-    """
-    side = current_side(question, here)
-    scores = Gate(question, results, Sides(side, side), how).baseline_scores()
-    if len(scores) < 2:
-        raise UserError(f"{len(scores)} of {question.first_seeds} runs have a value: 2 are needed")
-    return noise(question.line.judged, scores, question.rate)
 
 
 def noise(metric: str, scores: Sequence[float], rate: float) -> pd.DataFrame:
@@ -34,8 +19,13 @@ def noise(metric: str, scores: Sequence[float], rate: float) -> pd.DataFrame:
         metric: the name of the scores.
         scores: of runs of one command `[n]`.
         rate: of false passes.
+
+    Raises:
+        UserError: fewer than two scores.
     """
-    n, sd, mean = len(scores), float(deviation(scores)), sum(scores) / len(scores)
+    if (n := len(scores)) < 2:
+        raise UserError(f"{count(n, 'run')} has a value: 2 are needed")
+    sd, mean = float(deviation(scores)), sum(scores) / n
     low, high = sd_interval(n, sd) if sd else (0.0, 0.0)
     frame = pd.DataFrame({"runs": RUNS})
     for column, of in (("margin", sd), ("margin_low", low), ("margin_high", high)):

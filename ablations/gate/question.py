@@ -64,7 +64,6 @@ class Question:
         first_seeds, most_seeds: seeds of the first and of the last stage.
         better: whether only a gain passes.
         futility: the gate ends early below this probability of a pass; 0: never.
-        steps: the value of {steps}.
         timeout: of a run, in seconds.
         depends: files that the command depends on; None: its repository.
         name: of the results.
@@ -80,10 +79,14 @@ class Question:
     most_seeds: int = MOST_SEEDS
     better: bool = False
     futility: float = FUTILITY
-    steps: int | None = None
     timeout: float | None = None
     depends: tuple[str, ...] | None = None
     name: str = "gate"
+
+    @property
+    def passes(self) -> float:
+        """The rate of false passes."""
+        return self.pass_rate or self.rate
 
     def code(self, here: Path, without: Path | None = None) -> Code:
         """Return the code in the folder `here` that the command uses, except the file `without`."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 import pandas as pd
 
 from ablations import stats, studies
@@ -35,38 +34,12 @@ from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, read_record, write_atomically
 from ablations.request import Request
 from ablations.runs import Runs
-from ablations.stats import Difference, is_outcome
+from ablations.stats import Difference, Floats, is_outcome
 from ablations.stats.interim import Stage, design, planned
 from ablations.studies import Profile, Study, Variant
 from ablations.trainers.command import CODE, CommandTrainer
 
 BASELINE, CHANGE = "baseline", "change"
-Values = Mapping[str, "pd.Series[float]"]  # side -> scores by seed
-
-
-@dataclass(frozen=True)
-class Execution:
-    """How a gate runs its commands.
-
-    A stage that is not finished when time is up is not analysed, as only planned stages may be. Its
-    finished runs are stored, and the same call continues from them.
-
-    Attributes:
-        executor: runs the commands.
-        say: receives lines of progress.
-        deadline: when time is up, by `time.monotonic`; None: no limit.
-    """
-
-    executor: Processes = field(default_factory=Processes)
-    say: Callable[[str], None] = lambda line: None
-    deadline: float | None = None
-
-    def run(self, plan: Plan, results: Path) -> Runs | None:
-        """Run a plan; return its runs, or None if time is up before all have ended."""
-        over = self.deadline is not None and time.monotonic() >= self.deadline
-        if over or self.executor.run([plan], results, deadline=self.deadline).stopped:
-            return None
-        return Runs.read(results, plan)
 
 
 @dataclass(frozen=True)
@@ -101,7 +74,6 @@ class Verdict:
         decided: whether no further stage is needed.
         margin: in units of the metric.
         margin_of: what the margin is a percentage of, in words.
-        differences: change - baseline `[pairs]`.
         failed_seeds: by side.
         log: the last lines that a failed run of the change printed.
     """
@@ -117,8 +89,7 @@ class Verdict:
     margin: float | None = None
     margin_of: str = ""
     stages: tuple[Reading, ...] = ()
-    differences: tuple[float, ...] = ()
-    failed_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    failed_seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
     log: tuple[str, ...] = ()
 
     @property
@@ -168,8 +139,19 @@ class Lost(NamedTuple):
 class Gate:
     """Compares two sides in a results folder, stage by stage."""
 
-    def __init__(self, question: Question, results: Path, sides: Sides, how: Execution):
-        """Plan the stages. Raises UserError for a question that cannot be answered."""
+    def __init__(
+        self,
+        question: Question,
+        results: Path,
+        sides: Sides,
+        executor: Processes,
+        deadline: float | None = None,
+    ):
+        """Plan the stages. Raises UserError for a question that cannot be answered.
+
+        A stage that is not finished at the `deadline` (of `time.monotonic`) is not analysed, as
+        only planned stages may be. Its runs are stored, and the same call continues from them.
+        """
         first, most = question.first_seeds, question.most_seeds
         if not 2 <= first <= most:
             raise UserError(
@@ -177,11 +159,12 @@ class Gate:
                 f"in the first stage as in the last"
             )
         _require_free(question.name, results)
-        self.question, self.results, self.sides, self.how = question, results, sides, how
+        self.question, self.results, self.sides = question, results, sides
+        self.executor, self.deadline = executor, deadline
         self.paired = "seed" in question.line.placeholders()
         seeds = planned(first, most)
         self.above = design(seeds, 2 * question.rate)
-        self.stages = design(seeds, 2 * (question.pass_rate or question.rate))
+        self.stages = design(seeds, 2 * question.passes)
         looks = Looks(tuple(seeds), comparisons=1, over_tasks=0)
         self.plan = msgspec.structs.replace(self._planned(first), looks=looks)
 
@@ -189,7 +172,7 @@ class Gate:
         """Return the plan of a study of the two sides, whose trainer is the command."""
         question, sides = self.question, self.sides
         line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
-        if question.steps is None and "steps" in line.placeholders():
+        if "steps" in line.placeholders():
             raise UserError("the command has the placeholder {steps}: write the number instead")
         sites = {"then": sides.baseline.site, "now": sides.change.site}
         trainer = CommandTrainer(
@@ -212,47 +195,34 @@ class Gate:
             margin_in_metric=not question.margin.share,
             metric=line.judged,
             trainer=trainer,
-            profiles={"quick": Profile(tasks=(TASK,), seeds=seeds, steps=question.steps)},
+            profiles={"quick": Profile(tasks=(TASK,), seeds=seeds)},
         )
         return plan_of(Request(question.name, brought=(study,)))
 
-    def stated(self) -> str:
-        """Return the lines that describe the plan."""
-        question, sides = self.question, self.sides
-        miss, alarm = "a change that is worse by the margin", "a change that is no worse"
-        if question.better:
-            miss, alarm = "a change without a gain", "a change that gains the margin"
-        seeds = ", ".join(map(str, self.stages.seeds))
-        runs = "seeds" if self.paired else "unpaired runs (the command has no {seed})"
-        passes = question.pass_rate or question.rate
-        lines = [
-            f"gate: {sides.change.called} against {sides.baseline.called}",
-            f"stages: {seeds} {runs} per side, until the change is decided",
-            f"passes {miss}: at most {100 * passes:.3g}% of the time",
-            f"fails {alarm}: at most {100 * question.rate:.3g}% of the time",
-            f"ends early if a useful change would pass with a probability below "
-            f"{100 * question.futility:g}%",
-        ]
-        return "\n    ".join(lines[: 5 if question.futility else 4])
-
     def run(self) -> Verdict:
         """Run stage after stage until one decides. Raises UserError."""
-        self.how.say(self.stated())
-        verdict = Verdict(self.question.line.judged, self.stages.seeds, self.paired)
-        if self.sides.same:
-            outcome: Outcome = "fail" if self.question.better else "pass"
+        question, sides = self.question, self.sides
+        runs_of = "seeds" if self.paired else "unpaired runs (the command has no {seed})"
+        self._say(
+            f"gate: {sides.change.called} against {sides.baseline.called}\n"
+            f"    stages: {', '.join(map(str, self.stages.seeds))} {runs_of} per side\n"
+            f"    false passes: at most {100 * question.passes:.3g}%; false alarms: at most "
+            f"{100 * question.rate:.3g}%"
+        )
+        verdict = Verdict(question.line.judged, self.stages.seeds, self.paired)
+        if sides.same:
+            outcome: Outcome = "fail" if question.better else "pass"
             reason = "both sides have the same files and arguments, so nothing ran"
             same = replace(verdict, outcome=outcome, verdict="equivalent", reason=reason)
             return replace(same, decided=True)
         for stage in self.stages:
-            runs = self.how.run(self._with_seeds(stage.seeds), self.results)
-            if runs is None:
+            if (runs := self._run(self._with_seeds(stage.seeds))) is None:
                 ended = f"the time was up before the stage of {stage.seeds} seeds ended"
                 return replace(verdict, reason=f"{ended}; repeat the command to continue")
             verdict = self._judge(stage, runs, verdict)
             if verdict.final:
                 break
-            self.how.say(f"    {stage.seeds} seeds: {verdict.text}")
+            self._say(f"    {stage.seeds} seeds: {verdict.text}")
         return verdict
 
     def fresh(self, seeds: int) -> tuple[Difference, Lost] | None:
@@ -261,110 +231,117 @@ class Gate:
         Returns the difference and the failed runs of the change, or None if time is up.
         """
         most = self.question.most_seeds
-        plan = on_seeds(self.plan, range(most, most + seeds))
-        if (runs := self.how.run(plan, self.results)) is None:
+        if (runs := self._run(on_seeds(self.plan, range(most, most + seeds)))) is None:
             return None
-        return self._difference(_values(runs), 0.05), self._lost(runs, seeds)
+        return self._difference(_scores(runs), 0.05), self._lost(runs)
 
     def baseline_scores(self) -> list[float]:
         """Run the baseline on the first stage's seeds. Raises UserError if all runs fail."""
-        runs = self.how.run(self._with_seeds(self.stages.seeds[0], change=0), self.results)
+        runs = self._run(self._with_seeds(self.stages.seeds[0], change=0))
         if runs is None:
             return []
         self._require_values(runs)
-        return list(_values(runs)[BASELINE])
+        return list(_scores(runs)[BASELINE].dropna())
+
+    def _say(self, text: str) -> None:
+        if not self.executor.quiet:
+            print(text, flush=True)
 
     def _with_seeds(self, seeds: int, change: int | None = None) -> Plan:
         change = seeds if change is None else change
         return with_seeds(self.plan, {(TASK, BASELINE): seeds, (TASK, CHANGE): change})
 
+    def _run(self, plan: Plan) -> Runs | None:
+        """Run a plan; return its runs, or None if time is up before all have ended."""
+        over = self.deadline is not None and time.monotonic() >= self.deadline
+        if over or self.executor.run([plan], self.results, deadline=self.deadline).stopped:
+            return None
+        return Runs.read(self.results, plan)
+
     def _judge(self, stage: Stage, runs: Runs, before: Verdict) -> Verdict:
         self._require_values(runs)
-        values, last = _values(runs), stage == self.stages[-1]
+        scores, last = _scores(runs), stage == self.stages[-1]
         margin, margin_of = self._margin(runs)
-        above = self.above[self.stages.index(stage)].level
-        difference = self._difference(values, stage.level)
-        difference = replace(difference, high=self._difference(values, above).high)
-        both = values[BASELINE].index.intersection(values[CHANGE].index)
-        failed = {name: tuple(_failed(runs, name).seed.tolist()) for name in (BASELINE, CHANGE)}
-        lost = self._lost(runs, stage.seeds)
+        above = self.above[len(before.stages)].level
+        difference = self._difference(scores, stage.level)
+        difference = replace(difference, high=self._difference(scores, above).high)
+        lost, absent = self._lost(runs), scores.isna()
         judgement = judged(
             difference,
             margin,
             stage.level,
             last=last,
             better=self.question.better,
-            identical=runs.where(runs.runs.seed.isin(both)).identical([TASK], CHANGE, BASELINE),
-            more_failures=lost.number or -int(values[CHANGE].index.isin(failed[BASELINE]).sum()),
+            identical=runs.where(runs.runs.seed.isin(scores.dropna().index)).identical(
+                [TASK], CHANGE, BASELINE
+            ),
+            more_failures=lost.number or -int((absent[BASELINE] & ~absent[CHANGE]).sum()),
         )
         reason, chance, decided = lost.reason, None, lost.fails or judgement != Judgement()
         if lost.fails:
             judgement = Judgement("fail", "failed")
         elif not decided and not last and not math.isnan(difference.low):
-            chance = self._chance(values, margin)
+            chance = self._chance(scores, margin)
             decided = chance < self.question.futility
             if decided and not reason:
                 reason = (
                     f"with {self.stages[-1].seeds} seeds it would pass with a probability of "
                     f"{chance:.0%}"
                 )
-        if not reason and self.paired and _seedless(values):
+        if not reason and self.paired and _seedless(scores):
             reason = "every seed gives the same number; check that the command uses {seed}"
         about = (judgement.outcome, judgement.verdict, chance)
         reading = Reading(stage.seeds, difference.n, *numbers_of(difference), *about)
-        ours, theirs = self._scores(values)
         return Verdict(
             *(runs.metric, self.stages.seeds, self.paired, *judgement, reason, decided),
             margin=margin,
             margin_of=margin_of,
             stages=(*before.stages, reading),
-            differences=tuple(np.subtract(ours, theirs).tolist()) if self.paired else (),
-            failed_seeds=failed,
+            failed_seeds={name: absent.index[absent[name]].tolist() for name in absent},
             log=lost.log,
         )
 
     def _require_values(self, runs: Runs) -> None:
-        if _values(runs)[BASELINE].empty:
-            reason = next((text for text in _failed(runs, BASELINE).reason if text), "no value")
+        if _scores(runs)[BASELINE].isna().all():
+            reasons = runs.runs.reason[runs.runs.variant == BASELINE]
             raise UserError(
-                f"every run of the baseline failed: {reason} (`ablations status "
-                f"{self.question.name}` shows what it printed)"
+                f"every run of the baseline failed: {next(filter(None, reasons), 'no value')} "
+                f"(`ablations status {self.question.name}` shows what it printed)"
             )
 
-    def _lost(self, runs: Runs, seeds: int) -> Lost:
-        """Return the failed runs of the change; `seeds` are planned for each side."""
-        failed = _failed(runs, CHANGE)
-        failed = failed[failed.seed.isin(_values(runs)[BASELINE].index)]
-        if failed.empty:
+    def _lost(self, runs: Runs) -> Lost:
+        """Return the failed runs of the change on seeds on which the baseline has a score."""
+        scores = _scores(runs)
+        seeds = scores.index[scores[CHANGE].isna() & scores[BASELINE].notna()]
+        if seeds.empty:
             return Lost()
-        number, first = len(failed), failed.iloc[0]
-        reason = f"{number} of {seeds} runs of the change failed ({first.reason})"
-        fails = number >= 2 and 2 * number >= seeds - len(_failed(runs, BASELINE))
-        record = read_record(self.results, first.hash)
+        run = runs.runs[(runs.runs.variant == CHANGE) & (runs.runs.seed == seeds[0])].iloc[0]
+        reason = f"{len(seeds)} of {len(scores)} runs of the change failed ({run.reason})"
+        fails = len(seeds) >= 2 and 2 * len(seeds) >= int(scores[BASELINE].count())
+        record = read_record(self.results, run.hash)
         log = record.provenance.get("log", []) if record else []
-        return Lost(number, fails, reason, tuple(map(str, log)))
+        return Lost(len(seeds), fails, reason, tuple(map(str, log)))
 
-    def _difference(self, values: Values, level: float) -> Difference:
-        ours, theirs = self._scores(values)
+    def _difference(self, scores: pd.DataFrame, level: float) -> Difference:
+        ours, theirs = self._sides(scores)
         if is_outcome(ours) and is_outcome(theirs):
             return stats.outcomes(ours, theirs, level, by_seed=self.paired)
         return (stats.paired if self.paired else stats.welch)(ours, theirs, level)
 
-    def _scores(self, values: Values) -> tuple[list[float], list[float]]:
-        ours, theirs = values[CHANGE], values[BASELINE]
-        if self.paired:
-            ours, theirs = ours.align(theirs, join="inner")
-        return ours.tolist(), theirs.tolist()
+    def _sides(self, scores: pd.DataFrame) -> tuple[Floats, Floats]:
+        """Return the scores of the change and of the baseline, on shared seeds if paired."""
+        scores = scores.dropna() if self.paired else scores
+        return scores[CHANGE].dropna().to_numpy(), scores[BASELINE].dropna().to_numpy()
 
-    def _chance(self, values: Values, margin: float) -> float:
+    def _chance(self, scores: pd.DataFrame, margin: float) -> float:
         """Return the probability that the last stage passes; 1 if it cannot be computed.
 
         The formula needs equally many runs per side and a continuous score.
         """
-        ours, theirs = self._scores(values)
+        ours, theirs = self._sides(scores)
         if len(ours) != len(theirs) or is_outcome([*ours, *theirs]):
             return 1.0
-        sides = [np.subtract(ours, theirs)] if self.paired else [ours, theirs]
+        sides = [ours - theirs] if self.paired else [ours, theirs]
         last, better = (self.stages[-1], self.above[-1]), self.question.better
         return float(chance_to_pass(sides, margin, *last, better=better))
 
@@ -379,8 +356,8 @@ class Gate:
         percent, learned = f"{100 * size:g}%", runs.size(TASK, BASELINE)
         if not math.isnan(learned):
             return size * learned, f"{percent} of what the baseline learned"
-        first = _values(runs.below(self.stages.seeds[0]))[BASELINE]
-        mean = abs(float(first.mean()))
+        first = _scores(runs.below(self.stages.seeds[0]))
+        mean = abs(float(first[BASELINE].mean()))
         if not 0 < mean < math.inf:
             raise UserError(
                 f"{percent} of what? The baseline's runs have no learned range, and their mean is "
@@ -399,10 +376,9 @@ class Gate:
             "commit": self.sides.baseline.commit,
             "command": list(question.line.run),
             "rate": question.rate,
-            "pass_rate": question.pass_rate or question.rate,
+            "pass_rate": question.passes,
             "futility": question.futility,
             "require": "better" if question.better else "no worse",
-            "differences": [d if math.isfinite(d) else None for d in verdict.differences],
         }
         path = self.results / "gates" / f"{question.name}.json"
         write_atomically(path, json.dumps(described, indent=1, allow_nan=False) + "\n")
@@ -435,20 +411,15 @@ def written(difference: float, low: float | None, high: float | None) -> str:
     return f"{difference:+.4g}" + ("" if low is None else f" [{low:+.4g}, {high:+.4g}]")
 
 
-def _values(runs: Runs) -> Values:
-    scored = runs.runs.dropna(subset="score").sort_values("seed").set_index("seed")
-    return {name: scored.score[scored.variant == name] for name in (BASELINE, CHANGE)}
+def _scores(runs: Runs) -> pd.DataFrame:
+    """Return a row per seed and a column per side; NaN: the run failed."""
+    return runs.scores[TASK].reindex(columns=[BASELINE, CHANGE])
 
 
-def _failed(runs: Runs, variant: str) -> pd.DataFrame:
-    rows = runs.runs[(runs.runs.variant == variant) & (runs.runs.status != "missing")]
-    return rows[rows.score.isna()].sort_values("seed")
-
-
-def _seedless(values: Values) -> bool:
+def _seedless(scores: pd.DataFrame) -> bool:
     """Return whether all seeds of a side give the same number, other than 0 or 1, on both sides."""
-    sides = values.values()
-    return all(len(x) > 2 and x.nunique() == 1 and not is_outcome(x.tolist()) for x in sides)
+    sides = [scores[name].dropna() for name in scores]
+    return all(len(x) > 2 and x.nunique() == 1 and not is_outcome(x) for x in sides)
 
 
 def _require_free(name: str, results: Path) -> None:
