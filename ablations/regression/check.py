@@ -118,11 +118,11 @@ class Check:
         require_same_steps(more, self.baseline)
         now = Curves({**self.now.runs, **more.runs}, {**self.now.failed, **more.failed})
         ended, sign = replace(self, now=now, stage=self.stage + 1), self.terms.sign
-        sides = [self.baseline, now]
-        if now.runs and not np.array_equal(now.steps, self.baseline.steps):
-            sides = [side.at(self.baseline.steps) for side in sides]
-        require_scores(sides[1], self.terms.scores)
-        old, new = _signed_scores(*sides, self.terms)
+        baseline = self.baseline
+        if now.runs and not np.array_equal(now.steps, baseline.steps):
+            now, baseline = (side.at(baseline.steps) for side in (now, baseline))
+        require_scores(now, self.terms.scores)
+        old, new = _signed_scores(baseline, now, self.terms)
         if ended.identical:
             equal = (0.0, 0.0, 0.0, 1.0, 1.0, "equivalent")
             means = {name: sign * float(of.mean()) for name, of in new.items()}
@@ -153,9 +153,10 @@ class Check:
             most = -effect / 2 if lost else effect / 2 if high < effect else math.inf
             # If the check fails, a significant loss is worse, whatever its size.
             verdict = decide(least, most, math.nan if lost and outcome == "fail" else effect)
-            means = (sign * float(side.mean()) for side in (theirs, ours))
-            ends = sorted((sign * low, sign * high))
-            rows.append(Row(name, *means, sign * difference.difference, *ends, *p, verdict))
+            before, after = sign * float(theirs.mean()), sign * float(ours.mean())
+            low, high = sorted((sign * low, sign * high))
+            change = sign * difference.difference
+            rows.append(Row(name, before, after, change, low, high, *p, verdict))
         return replace(ended, outcome=outcome, rows=tuple(rows))
 
     @property
