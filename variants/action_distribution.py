@@ -54,37 +54,11 @@ class Distribution(Protocol):
         """Return KL(self, other) [...] for another of the same kind."""
 
 
-METHODS = ("sample", "action", "mode", "log_prob", "entropy", "kl")
-
-
-def required(returned: Drawn | Distribution) -> tuple[Array, Array]:
-    """Return the action and the log density of a choice's result, for the registration check.
-
-    Calls every method that a trainer calls. Raises TypeError or ValueError.
-    """
-    if isinstance(returned, Drawn):
-        return returned.action, returned.log_prob
-    missing = [name for name in METHODS if not callable(getattr(returned, name, None))]
-    if missing:
-        raise TypeError(
-            f"a {type(returned).__name__} is not a distribution: it lacks {', '.join(missing)}"
-        )
-    mode, entropy = returned.mode(), returned.entropy()
-    x = jax.vmap(lambda one, key: one.sample(key))(
-        returned, jax.random.split(jax.random.key(0), mode.shape[0])
-    )
-    require_equal_shapes(sample=x, mode=mode)
-    log_prob = returned.log_prob(x)
-    require_equal_shapes(log_prob=log_prob, entropy=entropy, kl=returned.kl(returned))
-    return returned.action(x), log_prob
-
-
 AXIS = Axis(
     "action_distribution",
     summary="what the policy draws, and how it becomes an action",
     inputs={"mean": floats(6, 2), "std": floats(6, 2), "x": floats(6, 2), "outputs": floats(6, 4)},
     defaults={"mean": None, "std": None, "x": None, "outputs": None},
-    required=required,
     structural=True,
 )
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias, TypeVar
+from typing import NotRequired, TypeAlias, TypedDict, TypeVar, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -36,15 +36,11 @@ from jax.typing import ArrayLike
 from variants.checks import (
     RegistrationError,
     arguments_read,
-    differences,
-    require_free_names,
-    require_identifier,
-    require_index,
+    require_names,
     require_same_returns,
-    require_text,
     unpacked,
 )
-from variants.shapes import Tree, floats
+from variants.shapes import Tree
 
 Function = TypeVar("Function", bound=Callable[..., Tree])
 Result = TypeVar("Result")
@@ -82,13 +78,22 @@ class Number:
 
     def __post_init__(self) -> None:
         """Raise RegistrationError for a value outside the bounds."""
-        require_text("a number", summary=self.summary)
         for kind, value in (("neutral value", self.neutral), ("default", self.default)):
             if value is not None and not self.low <= value <= self.high:
                 raise RegistrationError(
                     f"a number's {kind} lies within its bounds: {value} is not within "
                     f"{self.low} to {self.high} ({self.summary})"
                 )
+
+
+class About(TypedDict):
+    """The keywords that describe a `Choice`."""
+
+    formula: str
+    source: str
+    summary: str
+    revision: NotRequired[int]
+    numbers: NotRequired[Mapping[str, Number]]
 
 
 @dataclass(frozen=True)
@@ -98,20 +103,20 @@ class Choice:
     formula: Unicode mathematics, one or a few lines.
     source: papers and libraries that use it, with a link or a file.
     revision: raised when the meaning changes; part of the hash of a run.
-    inputs: the inputs of the axis that it reads.
     numbers: the numbers that it reads, of the axis and its own.
+    inputs: the inputs of the axis that it reads.
     fn: the function, called with keywords only; None on a loop axis.
     """
 
     name: str
+    axis: Axis = field(repr=False, compare=False)
     formula: str
     source: str
     summary: str
     revision: int = 1
-    inputs: tuple[str, ...] = ()
     numbers: Mapping[str, Number] = field(default_factory=dict, hash=False)
+    inputs: tuple[str, ...] = ()
     fn: Callable[..., Tree] | None = None
-    axis: Axis | None = field(default=None, repr=False, compare=False)
 
     def __call__(self, *state: Tree, **given: Tree) -> Tree:
         """Apply the choice. It works under jit, vmap and grad.
@@ -121,23 +126,10 @@ class Choice:
         state: the state of a stateful axis. given: inputs and numbers of the axis by keyword;
         numbers have defaults. Raises TypeError for a missing or an unknown name.
         """
-        if self.fn is None or self.axis is None or self.axis.inputs is None:
-            raise TypeError(
-                f"choice '{self.name}' has no function: a trainer's loop reads its name"
-            )
-        known = {n: number.default for n, number in self.axis.known_numbers.items()}
-        values = {**self.axis.defaults, **known, **given}
-        reads = (*self.inputs, *self.numbers)
-        missing = [n for n in reads if n not in values]
-        unknown = [n for n in given if n not in self.axis.inputs and n not in known]
-        if missing or unknown:
-            raise TypeError(
-                f"choice '{self.name}' of axis '{self.axis.name}' reads {', '.join(reads)}: "
-                + differences(missing, unknown)
-            )
-        return self.fn(*state, **{n: values[n] for n in reads})
+        return self.axis.apply(self.name, *state, **given)
 
 
+@dataclass(eq=False, repr=False)
 class Axis(Mapping[str, Choice]):
     """A component: an ordered mapping from the names of its choices to the choices.
 
@@ -150,46 +142,28 @@ class Axis(Mapping[str, Choice]):
     init: init(**init_inputs) -> state, of a *stateful* axis. Its choices are functions
         f(state, *, ...) -> (state, output) with one structure of the state.
     init_inputs: arguments of init in the registration check, with stand-ins as in inputs.
-    required: required(output) -> arrays, a function that uses a choice's output as a trainer does.
-        The registration check compares its results instead of the outputs.
     structural: compile one program per choice, because the choices differ in shapes or cannot be
         traced together. A structural choice is selected by name only.
     """
 
-    def __init__(  # noqa: PLR0913  # an axis names all that it is
-        self,
-        name: str,
-        *,
-        summary: str,
-        inputs: Mapping[str, Tree] | None = None,
-        numbers: Mapping[str, Number] | None = None,
-        defaults: Mapping[str, Tree] | None = None,
-        init: Callable[..., Tree] | None = None,
-        init_inputs: Mapping[str, Tree] | None = None,
-        required: Callable[[Tree], Tree] | None = None,
-        structural: bool = False,
-    ) -> None:
-        """Raise RegistrationError for invalid names or missing inputs."""
-        require_identifier("axis", name)
-        where = f"axis '{name}'"
-        require_text(where, summary=summary)
-        if inputs is None and (init is not None or numbers or defaults):
-            what = "a state needs" if init is not None else "numbers and defaults need"
-            raise RegistrationError(f"{where}: {what} functions, so give inputs too")
-        require_free_names(where, "input", inputs or {}, ())
-        require_free_names(where, "number", numbers or {}, inputs or {})
-        unknown = [n for n in defaults or {} if n not in (inputs or {})]
-        if unknown:
-            raise RegistrationError(f"{where}: defaults of no input: {', '.join(unknown)}")
-        self.name = name
-        self.summary = summary
-        self.inputs = None if inputs is None else MappingProxyType(dict(inputs))
-        self.numbers = MappingProxyType(dict(numbers or {}))
-        self.defaults = MappingProxyType(dict(defaults or {}))
-        self.init: Tree = init
-        self.init_inputs = MappingProxyType(dict(init_inputs or {}))
-        self.required = required
-        self.structural = structural
+    name: str
+    summary: str = field(kw_only=True)
+    inputs: Mapping[str, Tree] | None = field(default=None, kw_only=True)
+    numbers: Mapping[str, Number] = field(default_factory=dict, kw_only=True)
+    defaults: Mapping[str, Tree] = field(default_factory=dict, kw_only=True)
+    init: Tree = field(default=None, kw_only=True)
+    init_inputs: Mapping[str, Tree] = field(default_factory=dict, kw_only=True)
+    structural: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Raise RegistrationError for invalid names."""
+        where = f"axis '{self.name}'"
+        require_names(where, "the name", [self.name])
+        require_names(where, "input", self.inputs or ())
+        require_names(where, "number", self.numbers, self.inputs or ())
+        if self.inputs is not None:
+            self.inputs = MappingProxyType(dict(self.inputs))
+        self.numbers = MappingProxyType(dict(self.numbers))
         self._choices: dict[str, Choice] = {}
         self._known_numbers = dict(self.numbers)
 
@@ -236,15 +210,7 @@ class Axis(Mapping[str, Choice]):
         return self.names.index(self[name].name)
 
     def choice(
-        self,
-        name: str,
-        *,
-        formula: str,
-        source: str,
-        summary: str,
-        revision: int = 1,
-        numbers: Mapping[str, Number] | None = None,
-        pack: type[tuple[Tree, ...]] | None = None,
+        self, name: str, *, pack: type[tuple[Tree, ...]] | None = None, **about: Unpack[About]
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as a choice and returns it unchanged.
 
@@ -252,6 +218,7 @@ class Axis(Mapping[str, Choice]):
         and its own `numbers`. On a stateful axis it takes `state` first. It returns the same shapes
         and dtypes as the other choices, and a state like the one it took.
 
+        about: formula, source, summary, revision and numbers, as in `Choice`.
         pack: a NamedTuple of inputs and numbers, which the function takes as one argument before
             its keywords. Raises RegistrationError.
         """
@@ -260,29 +227,20 @@ class Axis(Mapping[str, Choice]):
                 f"axis '{self.name}' is read by the trainer's loop and its choices have no "
                 f"function: use declare('{name}', ...)"
             )
-        inputs = self.inputs
-        described = self._describe(name, formula, source, summary, revision, numbers or {})
-        own = described.numbers
+        inputs, described = self.inputs, self._described(name, about)
 
         def register_function(function: Function) -> Function:
             self._require_new(name)
-            function.__doc__ = function.__doc__ or formula
+            function.__doc__ = function.__doc__ or described.formula
             takes = function if pack is None else unpacked(function, pack, self.init is not None)
-            where = f"choice '{name}' of axis '{self.name}'"
-            known = {**self.numbers, **own}
-            offered = {**inputs, **dict.fromkeys(known, floats())}
+            known = {**self.numbers, **described.numbers}
             reads = arguments_read(
-                where,
+                f"choice '{name}' of axis '{self.name}'",
                 takes,
                 stateful=self.init is not None,
-                offered=offered,
+                offered=[*inputs, *known],
                 defaults={**self.defaults, **{n: one.default for n, one in known.items()}},
             )
-            unread = [n for n in own if n not in reads]
-            if unread:
-                raise RegistrationError(
-                    f"{where} brings {', '.join(unread)} and does not take it as an argument"
-                )
             one = replace(
                 described,
                 inputs=tuple(n for n in reads if n in inputs),
@@ -290,9 +248,8 @@ class Axis(Mapping[str, Choice]):
                 fn=takes,
             )
             if not function.__module__.startswith(f"{__package__}."):
-                self._check(one)
-            self._known_numbers.update(own)
-            self._choices[name] = one
+                require_same_returns(self, one)
+            self._add(described, one)
             return function
 
         return register_function
@@ -304,35 +261,16 @@ class Axis(Mapping[str, Choice]):
         """
         for one in self._choices.values():
             if one.fn is not None:
-                self._check(one)
+                require_same_returns(self, one)
 
-    def _check(self, one: Choice) -> None:
-        apart = self.structural and self.required is None
-        first = one if apart else next(iter(self._choices.values()), one)
-        if self.required is not None:
-            one, first = (replace(x, fn=_then(self.required, x.fn)) for x in (one, first))
-        stand_ins = dict(self.inputs or {}) | dict.fromkeys(self._known_numbers, floats())
-        stand_ins |= dict.fromkeys(one.numbers, floats())
-        require_same_returns(self.name, one, first, stand_ins, self.init, self.init_inputs)
-
-    def declare(
-        self,
-        name: str,
-        *,
-        formula: str,
-        source: str,
-        summary: str,
-        revision: int = 1,
-        numbers: Mapping[str, Number] | None = None,
-    ) -> Choice:
+    def declare(self, name: str, **about: Unpack[About]) -> Choice:
         """Register a choice of a loop axis: a trainer reads its name and its numbers."""
         if self.inputs is not None:
             raise RegistrationError(
                 f"axis '{self.name}' takes functions: use @axis.choice('{name}', ...) on one"
             )
-        described = self._describe(name, formula, source, summary, revision, numbers or {})
-        self._known_numbers.update(described.numbers)
-        self._choices[name] = described
+        described = self._described(name, about)
+        self._add(described, described)
         return described
 
     def apply(
@@ -350,8 +288,8 @@ class Axis(Mapping[str, Choice]):
         state: the state of a stateful axis.
         numbers: values of `known_numbers`, traced or not; the others have their defaults. They may
             also be among the inputs.
-        inputs: arrays, functions or static values by keyword. Raises TypeError for missing,
-            unknown or repeated names.
+        inputs: arrays, functions or static values by keyword. Raises TypeError for unknown names,
+            and for missing names that the choice reads.
         """
         if self.inputs is None:
             raise TypeError(
@@ -360,26 +298,24 @@ class Axis(Mapping[str, Choice]):
         if len(state) != (self.init is not None):
             wanted = "its state before its inputs" if self.init else "keywords only"
             raise TypeError(f"axis '{self.name}' takes {wanted}: apply got {len(state)} states")
-        numbers = numbers or {}
-        twice = [name for name in numbers if name in inputs]
-        if twice:
-            raise TypeError(f"axis '{self.name}' was given twice: {', '.join(twice)}")
-        known = self._known_numbers
-        missing = [n for n in self.inputs if n not in inputs and n not in self.defaults]
-        unknown = [n for n in inputs if n not in self.inputs and n not in known]
-        unknown += [n for n in numbers if n not in known]
-        if missing or unknown:
+        known = {n: one.default for n, one in self._known_numbers.items()}
+        values = {**self.defaults, **known, **inputs, **(numbers or {})}
+        chosen = [self[choice]] if isinstance(choice, str) else [*self.values()]
+        needed = {n for one in chosen for n in one.inputs}
+        wrong = {
+            "missing": [n for n in self.inputs if n in needed and n not in values],
+            "unknown": [n for n in values if n not in self.inputs and n not in known],
+        }
+        if any(wrong.values()):
             raise TypeError(
                 f"axis '{self.name}' takes {', '.join([*self.inputs, *known])}: "
-                + differences(missing, unknown)
+                + "; ".join(f"{kind} {', '.join(n)}" for kind, n in wrong.items() if n)
             )
-        defaults = {**self.defaults, **{n: one.default for n, one in known.items()}}
-        given = {**defaults, **inputs, **numbers}
-        branches = {
-            one.name: partial(one.fn, **{n: given[n] for n in (*one.inputs, *one.numbers)})
-            for one in self._choices.values()
-            if one.fn is not None
-        }
+        branches: dict[str, Tree] = {}
+        for one in chosen:
+            function: Tree = one.fn
+            read = {n: values[n] for n in (*one.inputs, *one.numbers)}
+            branches[one.name] = partial(function, **read)
         return self.switch(choice, branches, *state)
 
     def switch(
@@ -390,20 +326,14 @@ class Axis(Mapping[str, Choice]):
         branches: choice name -> function(*operands). An index needs a branch for every choice, and
             all must return the same shapes. Raises ValueError for a missing branch.
         """
-        if isinstance(choice, str):
-            name = self[choice].name
-            if name not in branches:
-                raise ValueError(
-                    f"choice '{name}' of axis '{self.name}' is not handled here: "
-                    f"known are {', '.join(branches)}"
-                )
-            return branches[name](*operands)
-        if set(branches) != set(self):
-            missing, unknown = set(self) - set(branches), set(branches) - set(self)
+        needed = [self[choice].name] if isinstance(choice, str) else self.names
+        if missing := [name for name in needed if name not in branches]:
             raise ValueError(
-                f"axis '{self.name}' has the choices {', '.join(self)}: "
-                + differences(sorted(missing), sorted(unknown))
+                f"choice '{missing[0]}' of axis '{self.name}' is not handled here: known are "
+                f"{', '.join(branches)}"
             )
+        if isinstance(choice, str):
+            return branches[choice](*operands)
         self._require_index(choice)
         result: Result = jax.lax.switch(choice, [branches[name] for name in self], *operands)
         return result
@@ -417,38 +347,33 @@ class Axis(Mapping[str, Choice]):
         return jnp.any(jnp.asarray([choice == one for one in indices]))
 
     def _require_index(self, choice: int | np.integer | jax.Array) -> None:
+        """Raise TypeError for a structural axis, or IndexError: `lax.switch` would clamp it."""
         if self.structural:
             raise TypeError(
                 f"a choice of axis '{self.name}' is compiled in: give its name, not an index"
             )
-        require_index(self.name, self.names, choice)
+        known = np.ndim(choice) == 0 and not isinstance(choice, jax.core.Tracer)
+        if known and not 0 <= choice < len(self):
+            raise IndexError(
+                f"axis '{self.name}' has no choice {choice}: 0 to {len(self) - 1} are "
+                f"{', '.join(self)}"
+            )
 
-    def _describe(
-        self,
-        name: str,
-        formula: str,
-        source: str,
-        summary: str,
-        revision: int,
-        numbers: Mapping[str, Number],
-    ) -> Choice:
+    def _described(self, name: str, about: About) -> Choice:
         """Return a choice with its own numbers. Raise RegistrationError for a conflict."""
-        require_identifier(f"choice of axis '{self.name}'", name)
-        self._require_new(name)
         where = f"choice '{name}' of axis '{self.name}'"
-        require_text(where, formula=formula, source=source, summary=summary)
-        require_free_names(where, "number", numbers, self.inputs or {})
-        for number, one in numbers.items():
-            if not isinstance(one, Number):
-                raise RegistrationError(f"{where}: {number} is a variants.Number, not {one!r}")
+        require_names(where, "the name", [name])
+        self._require_new(name)
+        described = Choice(name, self, **about)
+        require_names(where, "number", described.numbers, self.inputs or ())
+        for number, one in described.numbers.items():
             known = self._known_numbers.get(number, one)
             if known != one:
                 raise RegistrationError(
                     f"{where} brings {number} as {one}, which the axis knows as {known}: "
                     f"give it another name, or the same default, bounds and summary"
                 )
-        own = MappingProxyType(dict(numbers))
-        return Choice(name, formula, source, summary, revision, numbers=own, axis=self)
+        return described
 
     def _require_new(self, name: str) -> None:
         if name in self._choices:
@@ -456,9 +381,10 @@ class Axis(Mapping[str, Choice]):
                 f"choice '{name}' of axis '{self.name}' is registered twice: choose another name"
             )
 
-
-def _then(required: Callable[[Tree], Tree], function: Tree) -> Callable[..., Tree]:
-    return lambda **inputs: required(function(**inputs))
+    def _add(self, described: Choice, one: Choice) -> None:
+        """Add a choice, with the numbers that it brings."""
+        self._known_numbers.update(described.numbers)
+        self._choices[one.name] = one
 
 
 _AXES: dict[str, Axis] = {}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
 from typing import TypeAlias, TypeVar
 
-from variants.checks import RegistrationError
 from variants.registry import axes, axis
 
 Setting: TypeAlias = str | float  # the name of a choice, or a number
@@ -26,7 +25,6 @@ _INERT: list[Callable[..., Mapping[str, str]]] = []
 
 def conflict(rule: Conflict) -> Conflict:
     """Register a rule that returns what is wrong with a combination, or None."""
-    _require_names(rule)
     _CONFLICTS.append(rule)
     return rule
 
@@ -61,7 +59,6 @@ def conflicts(variant: Mapping[str, Setting]) -> list[str]:
 
 def inert(rule: Inert) -> Inert:
     """Register a rule that returns settings that are read without an effect: name -> reason."""
-    _require_names(rule)
     _INERT.append(rule)
     return rule
 
@@ -87,23 +84,12 @@ def inert_where(
 def inert_settings(variant: Mapping[str, Setting]) -> dict[str, str]:
     """Return the settings that a variant reads without an effect: name -> reason.
 
-    variant: axis -> choice, and other settings by name. Raises UnknownName for an unknown choice.
+    variant: axis -> choice, and other settings by name.
     """
-    for name, value in variant.items():
-        if name in axes():
-            axis(name)[str(value)]
     found: dict[str, str] = {}
     for reasons in _answers(_INERT, variant):
         found = {**reasons, **found}
     return found
-
-
-def _require_names(rule: Callable[..., Mapping[str, str] | str | None]) -> None:
-    parameters = inspect.signature(rule).parameters.values()
-    if any(p.kind not in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
-        raise RegistrationError(
-            f"rule '{getattr(rule, '__name__', rule)}' must name what it looks at as its parameters"
-        )
 
 
 def _answers(

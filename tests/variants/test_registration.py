@@ -33,7 +33,7 @@ def number_axis() -> Axis:
     return axis
 
 
-def test_what_apply_is_given_is_known_and_there_once():
+def test_what_apply_is_given_is_known():
     axis, x = number_axis(), jnp.ones(4)
     np.testing.assert_array_equal(axis.apply("double", x=x), 2 * x)
     np.testing.assert_array_equal(axis.apply("double", x=x, scale=3.0), 6 * x)
@@ -41,8 +41,7 @@ def test_what_apply_is_given_is_known_and_there_once():
     for arguments, message in (
         ({"x": x, "numbers": {"y": 1.0}}, "takes x, shift, scale: unknown y$"),
         ({"x": x, "y": 1.0}, "takes x, shift, scale: unknown y$"),
-        ({"numbers": {"x": x}}, "takes x, shift, scale: missing x; unknown x$"),
-        ({"x": x, "scale": 1.0, "numbers": {"scale": 1.0}}, "was given twice: scale"),
+        ({"y": 1.0}, "takes x, shift, scale: missing x; unknown y$"),
     ):
         for choice in ("double", 0):
             with pytest.raises(TypeError, match=message):
@@ -119,10 +118,9 @@ def test_loop_axes_have_names_only():
         assert axis.switch(choice, branches, jnp.float32(3)) == 30
     for choice in ("second", 1, np.int64(1)):
         assert axis.switch(choice, branches, jnp.float32(3)) == 4
-    with pytest.raises(ValueError, match="has the choices first, second: missing second"):
-        axis.switch(0, {"first": lambda: 0})
-    with pytest.raises(ValueError, match="'second' of axis 'order' is not handled here"):
-        axis.switch("second", {"first": lambda: 0})
+    for choice in ("second", 0):
+        with pytest.raises(ValueError, match="'second' of axis 'order' is not handled here"):
+            axis.switch(choice, {"first": lambda: 0})
 
     assert axis.matches("first", "first") is True
     assert axis.matches("first", "second") is False
@@ -151,8 +149,8 @@ def mine(function, **more):
     return lambda axis: axis.choice("mine", **TEXTS, **more)(function)
 
 
-def described(name="mine", **texts):
-    return lambda axis: axis.choice(name, **(TEXTS | texts))
+def described(name):
+    return lambda axis: axis.choice(name, **TEXTS)
 
 
 def window(*, x, width):
@@ -180,25 +178,19 @@ REFUSED = [
     (mine(lambda *, x=0.0: x), r"says x=0.0, whose default on the axis does not exist"),
     (mine(window), "asks for width, which the axis does not offer"),
     (mine(window, numbers={"x": WIDTH}), "number 'x' is the name of an input of the axis"),
-    (mine(window, numbers={"width": WIDTH, "depth": WIDTH}), "brings depth and does not take it"),
-    (mine(window, numbers={"width": 0.5}), r"width is a variants\.Number, not 0\.5"),
-    (mine(window, numbers={"my width": WIDTH}), "a name is an identifier"),
-    (mine(window, numbers={"state": WIDTH}), "the registry reserves 'state'"),
+    (mine(window, numbers={"my width": WIDTH}), "number is an identifier .* not 'my width'"),
+    (mine(window, numbers={"state": WIDTH}), "number is an identifier .* not reserved"),
     (mine(window, numbers={"scale": WIDTH}), r"brings scale as .* which the axis knows as"),
     (mine(lambda *, x, scale: jnp.sum(x)), r"returns float32\[\], 'double' returns float32\[4\]"),
     (mine(lambda *, x, scale: x > 0), r"returns bool\[4\], 'double' returns float32\[4\]"),
     (mine(lambda *, x, scale: (x, x)), r"returns \(float32\[4\], float32\[4\]\), 'double'"),
     (mine(lambda *, x, scale: x if scale > 0 else -x), "cannot be traced.*TracerBoolConversion"),
     (described("double"), "'double' of axis 'number' is registered twice"),
-    (described("a/b"), "a name is an identifier"),
-    *((described(**{text: " "}), f"needs a {text}") for text in TEXTS),
+    (described("a/b"), "the name is an identifier"),
     (lambda axis: axis.declare("mine", **TEXTS), "takes functions"),
     (lambda axis: variants.register(Axis("advantage", summary="a")), "is registered twice"),
-    (lambda axis: Axis("mood", summary="a", inputs={"x": 1}, defaults={"y": 2}), "of no input: y"),
-    (lambda axis: Axis("order", summary="a", init=lambda: 0), "a state needs functions"),
     (lambda axis: Number(2.0, 0.0, 1.0, "a"), "a number's default lies within its bounds"),
     (lambda axis: Number(float("nan"), 0.0, 1.0, "a"), "a number's default lies within its bounds"),
-    (lambda axis: Number(1.0, 0.0, 2.0, " "), "needs a summary"),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import variants
-from variants import RegistrationError, UnknownName
+from variants import UnknownName
 
 # Conflicts
 
@@ -48,8 +48,6 @@ def test_rules_name_what_they_look_at(monkeypatch):
     assert variants.conflicts(variant) == ["one sample"]
     assert variants.conflicts(variant | {"strict": False}) == []
     assert asked == [("per_group", 1, True), ("per_group", 1, False)]
-    with pytest.raises(RegistrationError, match="must name what it looks at"):
-        variants.conflict(lambda **variant: None)
 
 
 @pytest.mark.parametrize(
@@ -185,10 +183,6 @@ def test_inert_rules_are_merged(monkeypatch):
         "learning_rate": "one iteration",
     }
     assert variants.inert_settings(both | {"iterations": 2}) == {"clip_epsilon": "clip with shared"}
-    with pytest.raises(UnknownName, match=r"did you mean 'clip'\?"):
-        variants.inert_settings({"policy_loss": "clp"})
-    with pytest.raises(RegistrationError, match="must name what it looks at"):
-        variants.inert(lambda **variant: {})
 
 
 def test_sentences_of_rules_name_what_they_look_at(monkeypatch):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from composed import alone
 
-import variants
 from ablations.environments import Box
 from ablations.tasks import task
 from ablations.trainers.control.distribution import Parametric, distribution_of
@@ -50,38 +49,3 @@ def test_what_belongs_to_normals_is_not_read() -> None:
     found = SPEC.inert(config, sorted(OF_NORMALS))
     assert set(found) == OF_NORMALS
     assert SPEC.completed(config)["choices"].keys() & OF_NORMALS == set()
-
-
-@pytest.mark.parametrize(
-    ("missing", "complaint"),
-    [
-        ("kl", "a Own is not a distribution: it lacks kl"),
-        ("entropy", "these must have one shape: log_prob [6], entropy [6, 2]"),
-        ("sample", "these must have one shape: sample [6], mode [6, 2]"),
-    ],
-)
-def test_what_is_no_distribution_is_refused(missing: str, complaint: str) -> None:
-    made = type(variants.axis("action_distribution")["beta"].fn(outputs=jnp.zeros((6, 4))))
-    own = type("Own", (made,), {"__slots__": ()})
-    wrong = {
-        "kl": None,
-        "entropy": lambda self: self.alpha,
-        "sample": lambda self, key: jnp.zeros(()),
-    }
-    setattr(own, missing, wrong[missing])
-    with pytest.raises(variants.RegistrationError) as refused:
-
-        @variants.axis("action_distribution").choice("own", formula="a", source="s", summary="s")
-        def returns(*, outputs: jax.Array) -> object:
-            return own(*jnp.split(outputs, 2, axis=-1))
-
-    assert complaint in str(refused.value)
-    assert "own" not in variants.axis("action_distribution")
-
-
-def test_a_tuple_is_no_choice_of_actions() -> None:
-    with pytest.raises(variants.RegistrationError, match="a tuple is not a distribution"):
-
-        @variants.axis("action_distribution").choice("own", formula="a", source="s", summary="s")
-        def returns(*, mean: jax.Array, std: jax.Array, x: jax.Array) -> object:
-            return x, x, x
