@@ -560,6 +560,13 @@ def _scored(curve: Curve, metric: str, score: str) -> _Outcome:
     return "done", number, "", False, bits
 
 
+def read_curves(plan: Plan, folder: Path) -> pd.DataFrame:
+    """Return the curves of a plan's runs: a row per point, with all metrics."""
+    runs = [(cell.place, curve) for cell, record, curve in read_runs(folder, plan) if record]
+    names = dict.fromkeys(name for _, curve in runs for name in curve if name != "step")
+    return _points_of(runs, [*names])
+
+
 def _points_of(
     runs: Sequence[tuple[tuple[str, str, int], Columns]], metrics: Sequence[str]
 ) -> pd.DataFrame:

@@ -12,7 +12,6 @@ from cyclopts import Parameter
 
 from ablations import plugins, tables
 from ablations.commands.selected import (
-    curves_of,
     folder_flag,
     names_of,
     of_studies,
@@ -26,7 +25,7 @@ from ablations.io.archives import archive
 from ablations.io.export import export as write_runs
 from ablations.parameters import SEVERAL, Folder, Names, Positive, Selection, Text
 from ablations.records import write_atomically
-from ablations.runs import Runs
+from ablations.runs import Runs, read_curves
 
 Kinds = Annotated[Sequence[str] | str, SEVERAL]
 FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
@@ -109,7 +108,7 @@ def curves(
         selection: See `Selection`. Without one: the study's last run.
     """
     found, folder = plans(study, results, selection_of(selection))
-    return of_studies(study, found, lambda plan: curves_of(plan, folder))
+    return of_studies(study, found, lambda plan: read_curves(plan, folder))
 
 
 def figure(

@@ -14,14 +14,7 @@ import pandas
 from cyclopts import Parameter, Token
 
 from ablations import plugins, until
-from ablations.commands.selected import (
-    curves_of,
-    folder_flag,
-    names_of,
-    note,
-    of_studies,
-    selection_of,
-)
+from ablations.commands.selected import folder_flag, names_of, note, of_studies, selection_of
 from ablations.core.decode import Json
 from ablations.engine import explanation
 from ablations.engine.claims import published
@@ -49,7 +42,7 @@ from ablations.parameters import (
     parse_settings,
 )
 from ablations.records import Plan
-from ablations.runs import Runs
+from ablations.runs import Runs, read_curves
 from ablations.tables import table_of
 from ablations.tables.shares import change
 
@@ -106,7 +99,7 @@ class Trained:
     def curves(self) -> pandas.DataFrame:
         """Return the curves of the plans, as `ablations.curves` does."""
         names = self.plans[0].study.name if len(self.plans) == 1 else ()
-        return of_studies(names, self.plans, lambda plan: curves_of(plan, self.results))
+        return of_studies(names, self.plans, lambda plan: read_curves(plan, self.results))
 
     def table(self) -> pandas.DataFrame:
         """Return the table of the one plan; empty while runs are missing."""

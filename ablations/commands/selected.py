@@ -18,7 +18,7 @@ from ablations.errors import Note, UserError, count, unknown
 from ablations.io.archives import restore
 from ablations.parameters import Selection
 from ablations.presets import presets
-from ablations.records import UNTRAINED, Plan, cell_folder, read_runs
+from ablations.records import UNTRAINED, Plan, cell_folder
 from ablations.request import selects
 from ablations.studies import studies
 from ablations.trainers import every_setting
@@ -109,21 +109,6 @@ def of_studies(
         frame = frame_of(plan)
         frame.insert(0, "study", plan.study.name)
         frames.append(frame)
-    return pandas.concat(frames, ignore_index=True)
-
-
-def curves_of(plan: Plan, results: Path) -> pandas.DataFrame:
-    """Return the curves of a plan, one row per point: task, variant, seed, step, then metrics."""
-    frames = []
-    for cell, record, curve in read_runs(results, plan):
-        if record is not None:
-            frame = pandas.DataFrame(curve)
-            frame = frame.astype(dict.fromkeys(frame.columns[1:], "float64"))
-            for column, name in enumerate(("task", "variant", "seed")):
-                frame.insert(column, name, cell.place[column])
-            frames.append(frame)
-    if not frames:
-        return pandas.DataFrame(columns=["task", "variant", "seed", "step"])
     return pandas.concat(frames, ignore_index=True)
 
 

@@ -48,7 +48,9 @@ def rows_of(rows: Mapping[int, Mapping[str, Json]]) -> pd.DataFrame:
 def _text(path: Path) -> str:
     data = read_bytes(path)
     if data.startswith(b"#{"):
-        raise UserError(f"'{path}' is a monitor file of one of a run's environments; {RECIPES}")
+        raise UserError(
+            f"'{path}' is a monitor file of one of the environments of one run; {RECIPES}"
+        )
     with contextlib.suppress(UnicodeDecodeError):
         if "\0" not in (text := data.decode("utf-8-sig")):
             return text

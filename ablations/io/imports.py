@@ -33,8 +33,10 @@ from ablations.records import Plan, Record, digest, read_plan, write_plan, write
 from ablations.studies import studies
 
 Place: TypeAlias = tuple[str, str, int]  # task, variant, seed
+Imported: TypeAlias = dict[Place, tuple[Path, Columns]]  # the file and the curve of each run
 Named: TypeAlias = Mapping[str, str | None]  # what columns are for -> their names
 
+SHOWN = 3  # parts of a path in messages, if there is no pattern
 TASK = "task"  # the name of the task if no column or file name states it
 RUN = ("task", "variant", "seed")
 # Usual names of columns; environment steps come before other steps.
@@ -80,13 +82,6 @@ class Outcome(NamedTuple):
     failure: Failure | None = None
     reason: str | None = None
     failed_step: int | None = None
-
-
-class Run(NamedTuple):
-    """A run of another program: its file and its curve."""
-
-    file: Path
-    log: Columns
 
 
 class Source(NamedTuple):
@@ -137,8 +132,8 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
         step: the column of steps; default: a usual name, environment steps first.
         metric: the column or tag to compare, of which higher is better; default: the only one,
             else the return.
-        pattern: the position of task, variant and seed in file names, such as
-            "{variant}/{task}_{seed}"; {} matches anything.
+        pattern: task, variant and seed in the end of paths, such as "{variant}/{task}_{seed}"; {}
+            matches anything.
         baseline: the variant that the others are compared with; default: the first.
         margin: the smallest relevant difference, as a share of the baseline's learned range.
         margin_in_metric: whether the margin is in units of the metric.
@@ -208,8 +203,8 @@ def _judged(sources: Sequence[Source], metric: str | None) -> str:
 # Runs
 
 
-def _runs(sources: Sequence[Source], metric: str) -> dict[Place, Run]:
-    runs: dict[Place, Run] = {}
+def _runs(sources: Sequence[Source], metric: str) -> Imported:
+    runs: Imported = {}
     for source in sources:
         if metric not in source.metrics:
             set_aside(f"'{source.name}': it has no {metric}")
@@ -219,11 +214,11 @@ def _runs(sources: Sequence[Source], metric: str) -> dict[Place, Run]:
                 if place in runs:
                     task, variant, seed = place
                     raise UserError(
-                        f"'{runs[place].file}' and '{source.path}' are both run '{variant}' on "
+                        f"'{runs[place][0]}' and '{source.path}' are both run '{variant}' on "
                         f"'{task}', seed {seed}: name their difference with --pattern, or leave "
                         f"one out"
                     )
-                runs[place] = Run(source.path, log)
+                runs[place] = source.path, log
     return runs
 
 
@@ -268,30 +263,36 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _files(paths: Sequence[Path | str], pattern: str) -> Iterator[tuple[Path, str]]:
-    """Yield the logs in folders and patterns, then single files, with the names of their runs."""
-    files = [Path(path) for path in paths if Path(path).is_file()]
-    groups = [_inside(Path(path)) for path in paths if Path(path) not in files]
-    if files:
-        parents = [path.absolute().parent for path in files]
-        groups.append((Path(os.path.commonpath(parents)), files))
-    if not any(inside for _, inside in groups):
+    """Yield logs with the end of their path, of as many parts as the pattern has.
+
+    A folder of event files is a log. A file name that all logs share or that is usual, such as
+    progress.csv, is no part.
+    """
+    files = [file for path in paths for file in _inside(Path(path))]
+    if not files:
         raise UserError("no runs found: name files or folders of logs")
-    for root, inside in groups:
-        yield from _named(root.absolute(), inside, pattern)
+    logs = dict.fromkeys(file.parent if EVENTS in file.name else file for file in files)
+    same_name = len({log.name for log in logs}) == 1 < len({log.parent for log in logs})
+    depth = pattern.count("/") + 1 if pattern else SHOWN
+    for log in logs:
+        place = log.absolute() if log.is_dir() else log.absolute().parent
+        own = [] if log.is_dir() or COMMON.fullmatch(log.stem) or same_name else [log.stem]
+        if log.suffix and pattern.endswith(log.suffix):
+            own = [log.name]
+        yield log, "/".join([*place.parts, *own][-depth:])
 
 
-def _inside(path: Path) -> tuple[Path, list[Path]]:
-    """Return the root below which paths describe runs, and the files of a folder or pattern."""
-    matches, root = [path], path
+def _inside(path: Path) -> list[Path]:
+    """Return a file, or the logs of a folder or of a pattern such as logs/*/*.csv."""
+    matches = [path]
     if not path.exists():
         matches = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
-        root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
     if not matches:
         raise UserError(f"no such file: '{path}'")
     if special := [match for match in matches if not (match.is_dir() or match.is_file())]:
         raise UserError(f"'{special[0]}' is neither a file nor a folder")
-    inside = [_in_folder(match) if match.is_dir() else [match] for match in matches]
-    return root, [*itertools.chain(*inside)]
+    inside = (_in_folder(match) if match.is_dir() else [match] for match in matches)
+    return [*itertools.chain.from_iterable(inside)]
 
 
 def _in_folder(path: Path) -> list[Path]:
@@ -314,24 +315,6 @@ def _in_folder(path: Path) -> list[Path]:
         shown = ", ".join(sorted(others)[:3])
         set_aside(f"files of other kinds in '{path}' ({shown}): name them to read them")
     return chosen
-
-
-def _named(root: Path, files: Sequence[Path], pattern: str) -> Iterator[tuple[Path, str]]:
-    """Yield files, or folders of event files, with the part of their path that describes the run.
-
-    This is the path below the root, without a file name that all share or that is usual, such as
-    progress.csv. If the pattern has more parts, folders above the root are added.
-    """
-    paths = dict.fromkeys(file.parent if EVENTS in file.name else file for file in files)
-    same_name = len({path.name for path in paths}) == 1 < len({path.parent for path in paths})
-    for path in paths:
-        folder = path.absolute() if path.is_dir() else path.absolute().parent
-        own = [] if path.is_dir() or COMMON.fullmatch(path.stem) or same_name else [path.stem]
-        if path.suffix and pattern.endswith(path.suffix):
-            own = [path.name]
-        below = len(folder.relative_to(root).parts)
-        wanted = max(below, 0 if own else 1, pattern.count("/") + 1 - len(own) if pattern else 0)
-        yield path, "/".join([*folder.parts[len(folder.parts) - wanted :], *own])
 
 
 # Columns
@@ -364,8 +347,8 @@ def _sources(path: Path, name: str, named: Named, pattern: str) -> Iterator[Sour
             if len(rows):
                 yield _source(path / run, run, {**named, "step": steps[0]}, pattern, rows)
         return
-    if [*read] == DOWNLOAD and not pattern and DOWNLOADED.fullmatch(name):
-        pattern = "run-{variant}_{seed}-tag-{}"
+    if [*read] == DOWNLOAD and not pattern and DOWNLOADED.fullmatch(path.stem):
+        name, pattern = path.stem, "run-{variant}_{seed}-tag-{}"
     yield _source(path, name, named, pattern, read)
 
 
@@ -419,7 +402,7 @@ def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
 # Records and plan
 
 
-def _write(results: Path, study: StoredStudy, runs: Mapping[Place, Run]) -> pd.DataFrame:
+def _write(results: Path, study: StoredStudy, runs: Imported) -> pd.DataFrame:
     tasks, variants, seeds = (list(dict.fromkeys(names)) for names in zip(*runs, strict=True))
     longest = dict.fromkeys(tasks, 0)
     for (task, _, _), (_, log) in runs.items():
@@ -434,14 +417,14 @@ def _write(results: Path, study: StoredStudy, runs: Mapping[Place, Run]) -> pd.D
             "seed": seed,
         }
         row: tuple[object, ...] = ("missing", None, 0, None, None)
-        if run := runs.get((task, variant, seed)):
-            outcome = _outcome(run.log, study.metric, longest[task])
-            config["imported"] = {"data": _checksum(run.log, outcome), "file": run.file.name}
-            provenance: Provenance = {"imported": run.file.name, "versions": {}}
+        if (task, variant, seed) in runs:
+            file, log = runs[task, variant, seed]
+            outcome = _outcome(log, study.metric, longest[task])
+            config["imported"] = {"data": _checksum(log, outcome), "file": file.name}
+            provenance: Provenance = {"imported": file.name, "versions": {}}
             record = Record(digest(config), config, *outcome, provenance=provenance)
-            write_record(results, record, run.log)
-            steps = run.log["step"]
-            row = (outcome.status, outcome.reason, len(steps), steps[-1], run.file)
+            write_record(results, record, log)
+            row = (outcome.status, outcome.reason, len(log["step"]), log["step"][-1], file)
         cells.append(CellEntry(task, variant, seed, digest(config), config))
         rows.append((task, variant, seed, *row))
     plan = Plan(
