@@ -146,13 +146,6 @@ def pooled_tasks(runs: Runs) -> dict[str, list[str]]:
     return {variant: ranged for variant, ranged in tasks.items() if len(ranged) > 1}
 
 
-def planned_stages(plan: Plan, *, over: bool) -> interim.Stages:
-    """Return the interim analyses of each comparison, with the levels that the plan decides."""
-    looks = plan.looks
-    share = looks.over_tasks if over else looks.comparisons
-    return interim.design(looks.seeds, LEVEL / (2 if looks.over_tasks else 1) / share)
-
-
 # Pairs
 
 
@@ -207,8 +200,11 @@ def _at_stage(runs: Runs, plan: Plan, task: str, tasks: list[str], variant: str)
         margin = math.nan if over else runs.margin * runs.size(task, variant)
         return pair.identical or decide(result.low, result.high, margin) != "inconclusive"
 
+    looks = plan.looks
+    share = looks.over_tasks if over else looks.comparisons
+    stages = interim.design(looks.seeds, LEVEL / (2 if looks.over_tasks else 1) / share)
     complete = min(runs.complete(t, name) for t in tasks for name in (variant, baseline))
-    pair = interim.read(planned_stages(plan, over=over), complete, at, decided)
+    pair = interim.read(stages, complete, at, decided)
     return pair or _Pair(task, tasks, variant, baseline)
 
 
@@ -368,10 +364,8 @@ def last_stage(
     """
     if runs.plan is None or not runs.plan.looks:
         return runs, level
-    planned = interim.design(runs.plan.looks.seeds, level)
     complete = min(runs.complete(task, name) for task in tasks for name in variants)
-
-    def at(seeds: int, level: float) -> tuple[Runs, float]:
-        return runs.below(seeds), level
-
-    return interim.read(planned, complete, at, lambda _: False) or (runs.below(0), level)
+    stages = interim.design(runs.plan.looks.seeds, level)
+    reached = [(stage.seeds, stage.level) for stage in stages if stage.seeds <= complete]
+    seeds, level = reached[-1] if reached else (0, level)
+    return runs.below(seeds), level

@@ -507,7 +507,7 @@ def _check_fraction(control: Control, design: Design, tasks: Sequence[Task]) -> 
     for pooled in [*([task] for task in alone), *([alone] if len(alone) > 1 else [])]:
         y = design.array(pooled, variants, range_of=None)
         if control.kind == "unused":
-            effects = [effect for _, effect in factorial.unused_effects(y, fraction)]
+            effects = factorial.unused_effects(y, fraction)
             judged = np.array([[(e.difference, e.low, e.high) for e in effects]])
         else:
             judged = _placebos(design, tuple(pooled))

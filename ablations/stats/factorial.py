@@ -274,33 +274,30 @@ def placebos(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
     return np.array(judged)
 
 
-def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
-    """Return triples of factors whose products are orthogonal to all one- and two-factor effects.
+def unused_columns(factorial: Design) -> Floats:
+    """Return products of three factors that are orthogonal to all one- and two-factor effects.
 
-    Their effects are sums of interactions of three or more factors.
+    They are rows `[k, N]`. Their effects are sums of interactions of three or more factors.
     """
-    threes = list(itertools.combinations(range(len(factorial.shape)), 3))
-    columns = factorial.products(threes)
-    free = np.abs(columns @ _explained(factorial)).max(axis=1) < 1e-6
-    taken: dict[tuple[int, ...], Floats] = {}
-    for three, column in itertools.compress(zip(threes, columns, strict=True), free):
-        if not any(column @ other for other in taken.values()):
-            taken[three] = column
-    return list(taken)
+    threes = itertools.combinations(range(len(factorial.shape)), 3)
+    columns = factorial.products([*threes])
+    free = columns[np.abs(columns @ _explained(factorial)).max(axis=1) < 1e-6]
+    taken = free[:0]
+    for column in free:
+        if not (taken @ column).any():
+            taken = np.vstack([taken, column])
+    return taken
 
 
-def unused_effects(
-    scores: ArrayLike, factorial: Design
-) -> list[tuple[tuple[int, ...], Difference]]:
+def unused_effects(scores: ArrayLike, factorial: Design) -> list[Difference]:
     """Estimate the effect of each unused column like a detail's, with the other columns' error."""
     y, rounding = _over_tasks(scores, len(factorial.variants))
     level, basis = LEVEL / len(factorial.factors), _explained(factorial)
-    judged = []
-    for three in unused_columns(factorial):
-        column = factorial.products([three])
-        residual = _residual(y, np.column_stack([basis, column[0] / math.sqrt(y.shape[1])]))
-        judged += _judged(y, 2 * column / y.shape[1], residual, rounding, level)
-    return list(zip(unused_columns(factorial), judged, strict=True))
+    judged: list[Difference] = []
+    for column in unused_columns(factorial):
+        residual = _residual(y, np.column_stack([basis, column / math.sqrt(len(column))]))
+        judged += _judged(y, 2 * column[None] / len(column), residual, rounding, level)
+    return judged
 
 
 def _explained(factorial: Design) -> Floats:

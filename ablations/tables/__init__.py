@@ -13,16 +13,9 @@ import pandas as pd
 from ablations.comparison import compare
 from ablations.errors import UserError, unknown
 from ablations.runs import Runs
+from ablations.tables import kinds
 from ablations.tables.effects import default_kind, effects
 from ablations.tables.formats import FORMATS, format_table
-from ablations.tables.kinds import (
-    aggregates,
-    diagnostics,
-    efficiency,
-    improvement,
-    power,
-    stability,
-)
 from ablations.tables.notes import explain, notes, summary
 from ablations.tables.shares import shares
 
@@ -39,14 +32,14 @@ def comparison(runs: Runs, **options: Any) -> pd.DataFrame:
 
 TABLES: dict[str, Callable[[Runs], pd.DataFrame]] = {
     "comparison": comparison,
-    "aggregates": aggregates,
-    "diagnostics": diagnostics,
+    "aggregates": kinds.aggregates,
+    "diagnostics": kinds.diagnostics,
     "effects": effects,
-    "efficiency": efficiency,
-    "improvement": improvement,
-    "power": power,
+    "efficiency": kinds.efficiency,
+    "improvement": kinds.improvement,
+    "power": kinds.power,
     "shares": shares,
-    "stability": stability,
+    "stability": kinds.stability,
 }
 
 

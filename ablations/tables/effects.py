@@ -210,12 +210,10 @@ def _full(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
         same = [next(k for k, w in enumerate(variants) if w == v or stage.identical(tasks, v, w))
                 for v in variants]  # fmt: skip
         for changes, weights in contrasts.items():
-            names = {
-                "kind": "interaction" if len(changes) > 1 else "main",
-                "factor": TIMES.join(factors[i][0] for i, _ in changes),
-                "level": TIMES.join(factors[i][1][k] for i, k in changes),
-                "reference": TIMES.join(factors[i][1][0] for i, _ in changes),
-            }
+            chosen = [(factors[i][0], factors[i][1][k], factors[i][1][0]) for i, k in changes]
+            texts = map(TIMES.join, zip(*chosen, strict=True))
+            names = dict(zip(("factor", "level", "reference"), texts, strict=True))
+            names["kind"] = "interaction" if len(changes) > 1 else "main"
             effect = factorial.effect(scores, weights, level)
             rows.append(_row(runs, basis, names, effect, level))
             if not np.any(np.abs(np.bincount(same, weights)) > 1e-9):

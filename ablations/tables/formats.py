@@ -283,7 +283,7 @@ def without_repeats(texts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _csv(frame: pd.DataFrame) -> str:
-    safe = frame.map(lambda value: inert(value))
+    safe = frame.map(inert)
     return str(safe.to_csv(index=False, lineterminator="\n")).rstrip("\n")
 
 
