@@ -37,7 +37,6 @@ HEADS = {
     "raw_difference": "on common seeds [95%]",
     "p_adjusted": "p (adj.)",
     "sd": "SD",
-    "auc": "AUC [95%]",
     "steps": "steps [95%]",
     "n": "seeds",
     "lead": "SDs above untrained",

@@ -49,11 +49,10 @@ def with_diverged(runs: Runs) -> Runs:
 
 
 def efficiency(runs: Runs) -> pd.DataFrame:
-    """Return the area under the curve, and the steps to three quarters of the learned range.
+    """Return the steps to three quarters of the learned range.
 
     Columns:
         n, failed: number of runs with a score, and of failed runs.
-        auc: mean over training and over the runs with a score.
         threshold: in units of the metric.
         steps: median over runs of the step from which a run stays at or above the threshold;
             infinite for a run that never does, or that failed.
@@ -69,13 +68,11 @@ def efficiency(runs: Runs) -> pd.DataFrame:
         times = [stats.steps_to(curve.steps, curve.values, threshold) for curve in kept]
         times = [*times, *[math.inf] * failed] if known else []
         row = {"task": task, "variant": variant, "n": len(kept), "failed": failed}
-        row |= ends("auc", stats.mean([auc(curve.steps, curve.values) for curve in kept]))
         row |= {"threshold": threshold, **ends("steps", stats.median_time(times))}
         rows.append(row | {"reached": np.isfinite(times).sum() if known else math.nan})
     caption = (
-        f"AUC: mean {runs.metric} over training and seeds. Steps: the step from which a run stays "
-        f"at or above {100 * THRESHOLD:g}% of the learned range, median over seeds (order "
-        f"statistics)."
+        f"Steps: the step from which the {runs.metric} of a run stays at or above "
+        f"{100 * THRESHOLD:g}% of the learned range, median over seeds (order statistics)."
     )
     return _frame(runs, rows, caption)
 
@@ -155,10 +152,9 @@ def stability(runs: Runs) -> pd.DataFrame:
 
     Columns:
         n: runs with a score; a diverged run counts as the worst score of its task.
-        collapsed: runs below `threshold`, the middle between the lower end of the learned range and
-            the baseline's median.
-        collapse_rate: with its exact interval.
-        p, p_adjusted: Fisher's exact test against the baseline, without and with Bonferroni.
+        collapse_rate: share of runs below `threshold`, the middle between the lower end of the
+            learned range and the baseline's median, with its exact interval.
+        p_adjusted: Fisher's exact test against the baseline, with Bonferroni's correction.
         sd: standard deviation of the scores.
     """
     counted, rows = with_diverged(runs), []
@@ -173,27 +169,18 @@ def stability(runs: Runs) -> pd.DataFrame:
         below, of_baseline = (int((scores < threshold).sum()) for scores in (own, theirs))
         is_compared = known and variant != baseline and baseline in runs.versus
         p = stats.fisher_p((below, of_baseline), (n, len(theirs))) if is_compared else math.nan
-        failed = int((of.status == "failed").sum())
-        rows.append(
-            {
-                **{"task": task, "variant": variant, "n": n, "failed": failed},
-                "collapsed": below if known else math.nan,
-                **ends(
-                    "collapse_rate", stats.rate(below, n) if known else stats.Estimate(math.nan)
-                ),
-                **{"threshold": threshold, "p": p, "p_adjusted": p},
-                "sd": stats.deviation(own) if n > 1 else math.nan,
-            }
-        )
+        rate = stats.rate(below, n) if known else stats.Estimate(math.nan)
+        row = {"task": task, "variant": variant, "n": n}
+        row |= {"failed": int((of.status == "failed").sum()), **ends("collapse_rate", rate)}
+        row |= {"p_adjusted": p, "sd": stats.deviation(own) if n > 1 else math.nan}
+        rows.append(row | {"threshold": threshold})
     caption = (
         f"Stability of {runs.metric}. Collapse: a score below the middle between the lower end of "
         "the learned range and the baseline's median. p: Fisher's exact test (Bonferroni). A "
         "diverged run counts as the task's worst score."
     )
     frame = _frame(runs, rows, caption)
-    frame["p_adjusted"] = np.minimum(1.0, frame.p * frame.p.count())
-    hidden = ("collapsed", "threshold", "p")
-    frame.attrs["shown"] = [x for x in frame if x not in hidden and not x.endswith(_ENDS[1:])]
+    frame["p_adjusted"] = np.minimum(1.0, frame.p_adjusted * frame.p_adjusted.count())
     return frame
 
 
