@@ -282,7 +282,7 @@ def unused_columns(factorial: Design) -> Floats:
     threes = itertools.combinations(range(len(factorial.shape)), 3)
     columns = factorial.products([*threes])
     free = columns[np.abs(columns @ _explained(factorial)).max(axis=1) < 1e-6]
-    taken = free[:0]
+    taken: Floats = free[:0]
     for column in free:
         if not (taken @ column).any():
             taken = np.vstack([taken, column])
