@@ -27,30 +27,17 @@ from typing import TYPE_CHECKING, Any
 from ablations.errors import UserError, missing_extra
 
 if TYPE_CHECKING:
-    from ablations.commands.describe import show as show
-    from ablations.commands.designing import tune as tune
-    from ablations.commands.designing import validate as validate
-    from ablations.commands.results import curves as curves
-    from ablations.commands.results import export as export
-    from ablations.commands.results import figure as figure
-    from ablations.commands.results import page as page
-    from ablations.commands.results import render as render
-    from ablations.commands.results import table as table
-    from ablations.commands.running import Trained as Trained
-    from ablations.commands.running import explain as explain
-    from ablations.commands.running import run as run
-    from ablations.commands.running import sweep as sweep
-    from ablations.commands.watching import clean as clean
-    from ablations.commands.watching import status as status
-    from ablations.comparison import compare as compare
-    from ablations.io.imports import import_runs as import_runs
-    from ablations.loading import find_run as find_run
-    from ablations.loading import load_policy as load_policy
-    from ablations.loading import make_trainer as make_trainer
-    from ablations.loading import saved_steps as saved_steps
-    from ablations.parameters import Selection as Selection
-    from ablations.runs import Runs as Runs
-    from ablations.tables import format_table as format_table
+    from ablations.commands.describe import show
+    from ablations.commands.designing import tune, validate
+    from ablations.commands.results import curves, export, figure, page, render, table
+    from ablations.commands.running import Trained, explain, run, sweep
+    from ablations.commands.watching import clean, status
+    from ablations.comparison import compare
+    from ablations.io.imports import import_runs
+    from ablations.loading import find_run, load_policy, make_trainer, saved_steps
+    from ablations.parameters import Selection
+    from ablations.runs import Runs
+    from ablations.tables import format_table
 
 _MODULES = {  # module -> what comes from it
     "commands.describe": ("show",),

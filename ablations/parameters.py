@@ -102,10 +102,8 @@ def _whole(least: int | None = None) -> Parameter:
 
     def convert(_: Any, words: Words) -> int:
         (word,) = words
-        digits = word.value.replace("_", "")
-        scale = {"k": 1e3, "M": 1e6}.get(digits[-1:], 1)
         try:
-            value = scale * float(digits[:-1] if scale > 1 else digits)
+            value = float(word.value.replace("k", "e3").replace("M", "e6"))
         except ValueError:
             value = math.nan
         if not value.is_integer():

@@ -6,7 +6,8 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ablations.errors import UserError, unknown
 from ablations.parameters import MOST_SEEDS, Selection, ranges, seeds_of
@@ -20,6 +21,14 @@ PROFILE = "quick"
 FIRST_LOOK = 8
 MOST_LOOKED = 64
 GEOMETRIES = ("common", "own")
+_IF_GIVEN = ("base", "geometry", "explain", "together")  # they change the names of plans
+_FLAGS = ("profile", "tasks", "variants", "seeds", "until", "most_seeds", "steps", "set", "vary")
+_TYPES: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys(("profile", "until", "base", "geometry"), (str, "a text")),
+    **dict.fromkeys(("tasks", "variants"), (Iterable, "a name or several names")),
+    **dict.fromkeys(("most_seeds", "steps"), (SupportsIndex, "a whole number")),
+    **dict.fromkeys(("set", "vary"), (Mapping, "a mapping of settings")),
+}
 
 
 def selects(selection: Selection | Flags) -> bool:
@@ -56,6 +65,9 @@ class Request:
 
     def __post_init__(self) -> None:
         """Convert and check each field."""
+        for name, (kind, words) in _TYPES.items():
+            if not isinstance(value := getattr(self, name), (kind, NoneType)):
+                raise UserError(f"{name} must be {words}, not {value!r:.60}")
         held = {
             "tasks": _names(self.tasks),
             "variants": _names(self.variants),
@@ -81,27 +93,9 @@ class Request:
 
     def flags(self) -> Flags:
         """Return the request as plain data, whose digest is the name of its plan."""
-        flags: Flags = {
-            "profile": self.profile,
-            "tasks": None if self.tasks is None else list(self.tasks),
-            "variants": None if self.variants is None else list(self.variants),
-            "seeds": None if self.seeds is None else _spelled(self.seeds),
-            "until": self.until,
-            "most_seeds": self.most_seeds,
-            "steps": self.steps,
-            "set": dict(self.set),
-            "vary": {name: list(values) for name, values in self.vary.items()},
-        }
-        # Only included if given, because they change the name of the plan.
-        if self.base:
-            flags["base"] = self.base
-        if self.geometry:
-            flags["geometry"] = self.geometry
-        if self.explain:
-            flags["explain"] = list(self.explain)
-        if self.together:
-            flags["together"] = [list(names) for names in self.together]
-        return flags
+        values = vars(self) | {"seeds": self.seeds and _spelled(self.seeds)}
+        flags: Any = {n: _plain(n, values[n]) for n in (*_FLAGS, *filter(values.get, _IF_GIVEN))}
+        return flags  # type: ignore[no-any-return]
 
     def command(self) -> str:
         """Return the shell command of the request."""
@@ -114,10 +108,10 @@ class Request:
                 words += [f"{name}={level_text(one)}" for name, one in self.set.items()]
             elif flag == "vary":
                 words += [f"{n}={','.join(map(level_text, of))}" for n, of in self.vary.items()]
-            elif flag == "seeds" and isinstance(value, list):
-                words.append(ranges(value))
+            elif isinstance(value, list):
+                words += [ranges(value)] if flag == "seeds" else value
             else:
-                words += [str(one) for one in (value if isinstance(value, list) else [value])]
+                words.append(str(value))
         return shlex.join(words)
 
 
@@ -156,7 +150,7 @@ def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:
 def _names(asked: str | Iterable[str] | None) -> tuple[str, ...] | None:
     if asked is None:
         return None
-    return (asked,) if isinstance(asked, str) else tuple(asked)
+    return (asked,) if isinstance(asked, str) else tuple(map(str, asked))
 
 
 def _levels(name: str, levels: Json) -> tuple[Json, ...]:

@@ -37,6 +37,9 @@ def test_dir_names_what_is_public() -> None:
     [
         (lambda: ablations.table(3), "study takes a study or several"),
         (lambda: ablations.run("gae", steps="1M"), "steps must be a whole number, not '1M'"),
+        (lambda: ablations.table("gae", tasks=3), "tasks must be a name or several names, not 3"),
+        (lambda: ablations.run("gae", set=3), "set must be a mapping of settings, not 3"),
+        (lambda: ablations.run("gae", tasks=[3]), "unknown task '3'"),
     ],
 )
 def test_a_wrong_type_is_refused_with_what_is_wanted(call, says: str, study: Path) -> None:
