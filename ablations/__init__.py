@@ -29,7 +29,8 @@ from ablations.errors import UserError, missing_extra
 if TYPE_CHECKING:
     from ablations.commands.describe import show
     from ablations.commands.designing import tune, validate
-    from ablations.commands.results import curves, export, figure, page, render, table
+    from ablations.commands.rendering import render
+    from ablations.commands.results import curves, export, figure, page, table
     from ablations.commands.running import Trained, explain, run, sweep
     from ablations.commands.watching import clean, status
     from ablations.comparison import compare
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 _MODULES = {  # module -> what comes from it
     "commands.describe": ("show",),
     "commands.designing": ("tune", "validate"),
-    "commands.results": ("curves", "export", "figure", "page", "render", "table"),
+    "commands.rendering": ("render",),
+    "commands.results": ("curves", "export", "figure", "page", "table"),
     "commands.running": ("Trained", "explain", "run", "sweep"),
     "commands.watching": ("clean", "status"),
     "comparison": ("compare",),

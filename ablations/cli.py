@@ -89,7 +89,7 @@ COMMANDS = {
             "results:print_imported",
         ),
         "export": Command("results:export", "Write runs for other tools."),
-        "render": Command("results:render", "Show saved policies acting, as a page or a GIF."),
+        "render": Command("rendering:render", "Show saved policies acting, as a page or a GIF."),
         "clean": Command("watching:clean", "Delete temporary files, or a study."),
     },
 }

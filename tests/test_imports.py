@@ -96,7 +96,11 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "tensorboard": [("ablations.io.tensorboard", "tensorboard")],
     "test": [("ablations.regression.plugin", "ablations.regression.fixture")],
     "train": [
-        ("ablations.commands.results", "ablations.episode.render"),
+        ("ablations.commands.rendering", "ablations.episode.film"),
+        ("ablations.commands.rendering", "ablations.episode.page"),
+        ("ablations.commands.rendering", "ablations.episode.rollout"),
+        ("ablations.commands.rendering", "ablations.episode.scene"),
+        ("ablations.commands.rendering", "ablations.loading"),
         ("ablations.episode.film", "mujoco"),
         ("ablations.engine.backends.compiled", "ablations.engine.backends.compiled.program"),
         ("ablations.engine.backends.compiled", "jax"),

@@ -1,4 +1,4 @@
-"""The commands `table`, `figure`, `report`, `render` and `export`: numbers, pictures, files."""
+"""The commands `table`, `figure`, `report` and `export`: numbers, pictures, files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Unpack
 import pandas
 from cyclopts import Parameter
 
-from ablations import plugins, tables
+from ablations import tables
 from ablations.commands.selected import (
     folder_flag,
     names_of,
@@ -23,7 +23,7 @@ from ablations.commands.selected import (
 from ablations.errors import UserError, count, shortened
 from ablations.io.archives import archive
 from ablations.io.export import export as write_runs
-from ablations.parameters import SEVERAL, Folder, Names, Positive, Selection, Text
+from ablations.parameters import SEVERAL, Folder, Names, Selection, Text
 from ablations.records import write_atomically
 from ablations.runs import Runs, read_curves
 
@@ -206,51 +206,6 @@ def page(
 
     found, folder = shown(study, results, selection_of(selection))
     return [write(found, folder)]
-
-
-def render(  # noqa: PLR0913 - each is a flag
-    study: str,
-    /,
-    *,
-    task: Text = None,
-    variant: Kinds = (),
-    seed: int = 0,
-    snapshot: Annotated[Kinds, Parameter(metavar="best|last|all|STEP")] = ("best",),
-    format: Literal["html", "gif"] | None = None,
-    length: Positive = None,
-    output: File = None,
-    results: Folder = "results",
-    **selection: Unpack[Selection],
-) -> Path:
-    """Show saved policies acting, side by side: write a page or a GIF and return its path.
-
-    Args:
-        study: The study.
-        task: The task; not needed where the study has one.
-        variant: The variants; default: the baseline.
-        seed: The seed of the runs and of the reset; default: 0.
-        snapshot: Which saved policies of a run: best, last, all, or steps; default: best.
-        format: html or gif; default: html.
-        length: Most steps of an episode.
-        output: The file; default: under render/ in the results folder.
-        results: The results folder; default: results.
-        selection: See `Selection`. Without one: the study's last run.
-    """
-    plugins.load()
-    (plan,), folder = plans(study, results, selection_of(selection))
-    from ablations.episode.render import render as write
-
-    return write(
-        plan,
-        folder,
-        task=task,
-        variants=names_of(variant),
-        seed=seed,
-        snapshots=names_of(snapshot),
-        length=length,
-        format=format,
-        output=Path(output) if output else None,
-    )
 
 
 def export(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import io
 import math
 import os
@@ -27,22 +26,20 @@ RATE = 20  # pictures per second of episode, at most
 COLUMNS = 4
 SIZE = (400, 300)  # pixels of one run
 AZIMUTH = 118.0  # degrees in MuJoCo's convention: the first view of the page
+# The error of a missing library depends on the backend; PyOpenGL raises AttributeError.
+_MISSING = (ImportError, AttributeError, OSError, RuntimeError)
 
 
 def choose_gl() -> None:
-    """Make MuJoCo draw with EGL or OSMesa if there is no screen and MUJOCO_GL is not set.
+    """Make MuJoCo draw with EGL if there is no screen. Call it before MuJoCo is imported.
 
-    Call it before MuJoCo is imported. Raises UserError if neither is installed, or if MUJOCO_GL has
-    an invalid value.
+    Raises UserError if EGL, or what MUJOCO_GL names, is not installed.
     """
     if sys.platform == "linux" and not {"MUJOCO_GL", "DISPLAY"} & os.environ.keys():
-        libraries = [name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)]
-        if not libraries:
-            raise _missing("neither EGL nor OSMesa is installed")
-        os.environ["MUJOCO_GL"] = libraries[0].lower()
+        os.environ["MUJOCO_GL"] = "egl"
     try:
         import mujoco  # noqa: F401
-    except RuntimeError as error:
+    except _MISSING as error:
         raise _missing(str(error)) from None
 
 
@@ -78,8 +75,7 @@ def _pictures(run: Run, model: mujoco.MjModel, every: int) -> Iterator[Image.Ima
     width, height = SIZE
     try:
         renderer = mujoco.Renderer(model, height, width)
-    # The error of a missing library depends on the backend; PyOpenGL raises AttributeError.
-    except (ImportError, AttributeError, OSError, RuntimeError, mujoco.FatalError) as error:
+    except (*_MISSING, mujoco.FatalError) as error:
         raise _missing(str(error).partition("\n")[0]) from None
     data, font = mujoco.MjData(model), ImageFont.load_default(15)
     mujoco.mj_forward(model, data)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from ablations.episode.scene import Scene, view
+from ablations.episode.scene import Episode, Scene, view
 from ablations.records import write_atomically
 from ablations.templates import templates
 
@@ -32,26 +32,18 @@ ENDS = {
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Episode):
     """One episode and its policy.
 
     Attributes:
         snapshot: "best", "last", or "" if the policy was selected by its step.
         step: environment steps of training before the policy was saved.
-        positions: [T + 1, B, 3] in metres.
-        rotations: [T + 1, B, 4], quaternions with w first.
-        rewards: [T].
-        end: one of `ENDS`.
     """
 
     variant: str
     snapshot: str
     step: int
     scene: Scene
-    positions: np.ndarray
-    rotations: np.ndarray
-    rewards: np.ndarray
-    end: str
 
     @property
     def policy(self) -> str:

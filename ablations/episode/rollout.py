@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import jax
 import numpy as np
 
 from ablations.environments.brax import flat
-from ablations.episode.scene import poses
+from ablations.episode.scene import Episode, poses
 from ablations.errors import UserError
 from ablations.tasks.task import Environment
 from ablations.trainers import Tree
 
 Act = Callable[..., jax.Array]
 Strong = TypeVar("Strong")
-
-
-class Episode(NamedTuple):
-    """T steps from a reset, of B bodies.
-
-    Attributes:
-        positions: float32 [T + 1, B, 3] in metres.
-        rotations: float32 [T + 1, B, 4], quaternions with w first.
-        rewards: float32 [T].
-        end: "terminated", "length" at the time limit, or "not finite" if the physics broke; then
-            the frames before are kept.
-    """
-
-    positions: np.ndarray
-    rotations: np.ndarray
-    rewards: np.ndarray
-    end: str
 
 
 def episodes(

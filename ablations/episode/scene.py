@@ -32,6 +32,24 @@ FLAT = 0.25  # bodies move in a plane below this ratio of height to width
 
 
 @dataclass(frozen=True)
+class Episode:
+    """T steps from a reset, of B bodies.
+
+    Attributes:
+        positions: float32 [T + 1, B, 3] in metres.
+        rotations: float32 [T + 1, B, 4], quaternions with w first.
+        rewards: float32 [T].
+        end: "terminated", "length" at the time limit, or "not finite" if the physics broke; then
+            the frames before are kept.
+    """
+
+    positions: np.ndarray
+    rotations: np.ndarray
+    rewards: np.ndarray
+    end: str
+
+
+@dataclass(frozen=True)
 class Geom:
     """One shape, fixed to a body. Lengths are in metres.
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ablations.episode.render import MOST, _chosen
+from ablations.commands.rendering import MOST, chosen
 from ablations.errors import UserError
 
 ROLLING = '''
@@ -150,10 +150,10 @@ def test_what_cannot_be_watched_is_said_in_one_line(arguments, line: str, shell:
 
 def test_no_more_than_a_page_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = list(range(0, 500, 10))
-    monkeypatch.setattr("ablations.episode.render.saved_steps", lambda cell: steps)
+    monkeypatch.setattr("ablations.loading.saved_steps", lambda cell: steps)
     cells = [Path("a"), Path("b")]
     with pytest.raises(
         UserError, match=f"100 episodes are too many for a page \\(at most {MOST}\\)"
     ):
-        _chosen(cells, ["all"])
-    assert _chosen(cells, ["best", "10", "best"]) == [["best", "10"]] * 2
+        chosen(cells, ["all"])
+    assert chosen(cells, ["best", "10", "best"]) == [["best", "10"]] * 2
