@@ -152,10 +152,8 @@ def _showing(others: Callable[..., None]) -> Callable[..., None]:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    given: dict[str, Any] = {}
     try:
-        code = _called(words, given)
+        code = _called(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -165,32 +163,25 @@ def _run(arguments: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if (line := _in_a_line(error, given)) is None:
+        if (line := _in_a_line(error)) is None:
             raise
         print(f"ablations: {line}", file=sys.stderr)
         return 2
 
 
-def _called(words: list[str], given: dict[str, Any]) -> int:
-    """Parse words, call the command, and store its arguments in `given`; return the exit code."""
+def _called(words: list[str]) -> int:
+    """Parse words and call the command; return the exit code."""
     name, *rest = words or ["--help"]
-    if name in ("--help", "-h"):
-        print(overview())
-    elif name == "--version":
-        print(f"rl-ablations {version('rl-ablations')}")
     if name in ("--help", "-h", "--version"):
+        print(f"rl-ablations {version('rl-ablations')}" if name == "--version" else overview())
         return 0
-    options = rest[: rest.index("--")] if "--" in rest else rest
-    rare = "--help-all" in options
-    rest = ["--help" if word == "--help-all" and rare else word for word in rest]
     from cyclopts import CycloptsError
 
-    command = app(name, rare=rare)
+    command = app(name, rare="--help-all" in rest)
     try:
         function, bound, _ = command.parse_args(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise UserError(f"{_parsing_error(error)} (see `ablations {name} --help`)") from None
-    given.update(bound.arguments | bound.kwargs)
     return int(function(*bound.args, **bound.kwargs) or 0)
 
 
@@ -216,7 +207,7 @@ def app(name: str, *, rare: bool = False) -> App:
         raise unknown("command", name, commands())
     from cyclopts import App, Parameter
 
-    from ablations.commands.screens import Screens
+    from ablations.parameters import Screens
 
     function = _terminal(commands()[name])
     words = [
@@ -231,6 +222,7 @@ def app(name: str, *, rare: bool = False) -> App:
         help_formatter=Screens(rare=rare),
         help_epilogue="" if rare else "`--help-all` lists the rare flags too.",
         version_flags=[],
+        help_flags=["--help", "-h", "--help-all"],
         default_parameter=Parameter(negative="", show_default=False),
     )
     parser.default(function)
@@ -329,19 +321,16 @@ def _hint(flag: str, known: Sequence[str], error: UnknownOptionError) -> str:
     return f": did you mean {' or '.join(near)}?" if near else ""
 
 
-def _in_a_line(error: Exception, given: Mapping[str, Any]) -> str | None:
+def _in_a_line(error: Exception) -> str | None:
     """Return the message of an expected error; None for a bug."""
-    match error:
-        case UserError():
-            return one_line(str(error))
-        case ModuleNotFoundError():
-            missing = missing_extra(error)
-            return None if missing is None else str(missing)
-        case OSError() if error.errno in _OF_FILES:
-            path = error.filename2 or error.filename or given.get("results", "results")
-            room = "; make room or give another --results; what is done is safe"
-            return f"cannot use '{path}': {error.strerror}{room * (error.errno in _NO_ROOM)}"
-    return None
+    if isinstance(error, ModuleNotFoundError):
+        error = missing_extra(error) or error
+    if isinstance(error, OSError) and error.errno in _OF_FILES:
+        path = error.filename2 or error.filename
+        what = f"'{path}'" if path else "the results folder"
+        room = "; make room or give another --results; what is done is safe"
+        return f"cannot use {what}: {error.strerror}{room * (error.errno in _NO_ROOM)}"
+    return one_line(str(error)) if isinstance(error, UserError) else None
 
 
 if __name__ == "__main__":

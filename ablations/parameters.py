@@ -1,4 +1,4 @@
-"""Define types of parameters that commands share, and their parsers."""
+"""Define types of parameters that commands share, their parsers, and how help prints them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import json
 import math
 import operator
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from cyclopts import Group, Parameter, Token
+from cyclopts.help import HelpEntry, HelpPanel
+from rich.console import Console, ConsoleOptions
 
 from ablations.core.decode import Json
 from ablations.errors import UserError, spans
@@ -22,6 +25,7 @@ SEEDS_BELOW = 2**31
 SEEDS = f"a count from 1 to {MOST_SEEDS}, or ranges such as 8-31 or 0-9,20-29, each once"
 SELECTION = Group("Selection", sort_key=1)
 RARE = Group("More", sort_key=2)  # of `--help-all`
+WIDTH, LEFT = 80, 24  # columns of help
 
 
 def parse_settings(assignments: Iterable[str], flag: str = "--set") -> dict[str, Json]:
@@ -202,3 +206,40 @@ class Selection(TypedDict, total=False):
     geometry: Annotated[Literal["common", "own"] | None, Parameter(group=RARE)]
     until: Annotated[str | None, Parameter(group=SELECTION, metavar="decided")]
     most_seeds: Annotated[Whole, Parameter(group=RARE)]
+
+
+class Screens:
+    """A help formatter of cyclopts: two columns of plain text. rare: show the rare flags too."""
+
+    def __init__(self, *, rare: bool) -> None:
+        self.rare = rare
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        """Print the parameters of a group."""
+        entries = [entry for entry in panel.entries if "--help" not in entry.names]
+        if entries and (self.rare or panel.title != RARE.name):
+            _print(console, f"{panel.title}:", *map(_entry, entries))
+
+    def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
+        """Print the first line."""
+        _print(console, str(usage).strip())
+
+    def render_description(self, console: Console, options: ConsoleOptions, text: Any) -> None:
+        """Print what the command does."""
+        _print(console, "", textwrap.fill(text.primary_renderable.plain, WIDTH), "")
+
+
+def _print(console: Console, *lines: str) -> None:
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _entry(entry: HelpEntry) -> str:
+    value = "|".join(entry.choices) if entry.choices else entry.metavar
+    label = entry.positional_label or " ".join(filter(None, [*entry.names[:1], value]))
+    text = entry.description.primary_renderable.plain if entry.description else ""
+    left = " " * (LEFT + 2)
+    lines = textwrap.fill(
+        text, WIDTH, initial_indent=left, subsequent_indent=left, break_on_hyphens=False
+    )
+    fits = len(label) < LEFT  # beside the first line, otherwise above it
+    return f"  {label:<{LEFT}}{lines.lstrip()}" if fits else f"  {label}\n{lines}"

@@ -29,7 +29,7 @@ from typing import Any
 IMPORTED = (
     *("ablations.cli", "ablations.commands.checking", "ablations.commands.describe"),
     *("ablations.commands.designing", "ablations.commands.gating", "ablations.commands.results"),
-    *("ablations.commands.screens", "ablations.commands.watching", "jax", "flax.linen", "optax"),
+    *("ablations.commands.rendering", "ablations.commands.watching", "jax", "flax.linen", "optax"),
     *("variants", "ablations.trainers.revisions", "ablations.trainers.control.ppo"),
     *("ablations.trainers.language.trainer", "ablations.engine.backends.compiled.program"),
     *("ablations.engine.local", "ablations.tables", "ablations.figures", "ablations.report.page"),

@@ -75,7 +75,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "playground": [("ablations.tasks.playground", "mujoco_playground")],
     "late": [
         ("ablations.cli", "cyclopts"),
-        ("ablations.cli", "ablations.commands.screens"),
         ("ablations.cli", "ablations.commands.selected"),
         ("ablations.cli", "ablations.parameters"),
         ("ablations.commands.checking", "ablations.figures"),

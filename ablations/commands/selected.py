@@ -104,12 +104,9 @@ def of_studies(
     """Return the frame of one study, or of several studies with a first column `study`."""
     if isinstance(studies, str):
         return frame_of(plans[0])
-    frames = []
-    for plan in plans:
-        frame = frame_of(plan)
-        frame.insert(0, "study", plan.study.name)
-        frames.append(frame)
-    return pandas.concat(frames, ignore_index=True)
+    names = [plan.study.name for plan in plans]
+    frames = pandas.concat(map(frame_of, plans), keys=names, names=["study"])
+    return frames.reset_index("study").reset_index(drop=True)
 
 
 def note(lines: Iterable[str]) -> None:

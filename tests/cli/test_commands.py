@@ -40,9 +40,12 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (OSError(errno.ENOSPC, "No space left"), "cannot use 'results': No space left"),
+        (OSError(errno.ENOSPC, "No space left"), "cannot use the results folder: No space left"),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), "cannot use '/x'"),
-        (OSError(errno.ESTALE, "Stale file handle"), "cannot use 'results': Stale file handle"),
+        (
+            OSError(errno.ESTALE, "Stale file handle"),
+            "cannot use the results folder: Stale file handle",
+        ),
     ],
 )
 def test_records_that_may_not_be_written_are_said_to_be(error, line, monkeypatch, capsys) -> None:
