@@ -262,20 +262,55 @@ SCALAR = Head()
 
 
 class Networks(NamedTuple):
-    """Pure functions of parameters and normalised observations [..., O].
+    """Policy and critic: pure functions of parameters and normalised observations [..., O].
 
-    init: (key, start=Start()) -> parameters {"policy", "value"}, and "torso" if it is shared.
-    policy: (parameters, observation) -> raw [..., R], the input of a `Distribution`.
-    value: (parameters, observation) -> [...].
-    both: (parameters, observation) -> (raw, outputs of the critic), with one pass of the torso.
+    torso: shared by two linear networks, or None. part: of the inputs that the critic reads.
     head: maps the critic's outputs to values.
     """
 
-    init: Callable[..., Tree]
-    policy: Callable[[Tree, Array], Array]
-    value: Callable[[Tree, Array], Array]
-    both: Callable[[Tree, Array], tuple[Array, Array]]
+    policy_net: PolicyHead
+    value_net: MLP
+    torso: MLP | None
+    size: int
+    part: tuple[int, int] | None
     head: Head = SCALAR
+
+    def init(self, key: Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
+        """Initialize parameters {"policy", "value"}, and "torso" if it is shared."""
+        key_policy, key_value, key_torso = jax.random.split(key, 3)
+        example, torso = jnp.zeros(self.size), {}
+        if self.torso is not None:
+            torso = {"torso": start.of(self.torso, key_torso, example, start.policy_gain)}
+        x = self._features(torso, example)
+        policy = self.policy_net.init(key_policy, start, x)
+        value = start.of(
+            self.value_net, key_value, part_of(self.part, x), start.value_gain, start.value_scale
+        )
+        return {"policy": policy, "value": value, **torso}
+
+    def policy(self, parameters: Tree, observation: Array) -> Array:
+        """Return raw [..., R], the input of a `Distribution`."""
+        return self.policy_net.raw(parameters["policy"], self._features(parameters, observation))
+
+    def value(self, parameters: Tree, observation: Array) -> Array:
+        """Return values [...]."""
+        return self.head.values(self._outputs(parameters, self._features(parameters, observation)))
+
+    def both(self, parameters: Tree, observation: Array) -> tuple[Array, Array]:
+        """Return raw and the critic's outputs, with one pass of the torso."""
+        x = self._features(parameters, observation)
+        return self.policy_net.raw(parameters["policy"], x), self._outputs(parameters, x)
+
+    def _features(self, parameters: Tree, observation: Array) -> Tree:
+        return (
+            observation
+            if self.torso is None
+            else self.torso.apply(parameters["torso"], observation)
+        )
+
+    def _outputs(self, parameters: Tree, x: Array) -> Array:
+        layer: Tree = self.value_net.apply(parameters["value"], part_of(self.part, x))
+        return self.head.outputs(layer)
 
 
 def make_networks(  # noqa: PLR0913
@@ -296,53 +331,16 @@ def make_networks(  # noqa: PLR0913
         critic.
     """
     form = Observations(observations) if isinstance(observations, int) else observations
-    shared = torso == "shared"
     net = partial(MLP, activation=ACTIVATIONS[activation])
     image = partial(net, image=form.image, filters=filters)
-    trunk = image(tuple(policy_layers), activate_final=True, normalized=normalized != "none")
-    first: partial[MLP] = net if shared else image
-    hidden: tuple[Sequence[int], Sequence[int]] = (policy_layers, value_layers)
-    if shared:
-        hidden = ((), ())
-    policy_net, value_net = (
-        first((*layers, size), normalized=normalized in ("both", name))
-        for name, layers, size in zip(
-            ("policy", "critic"), hidden, (outputs.layer, head.size), strict=True
-        )
-    )
-
-    head_of_policy = PolicyHead(policy_net, outputs, form.policy)
-
-    def init(key: Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
-        key_policy, key_value, key_torso = jax.random.split(key, 3)
-        example, torso = jnp.zeros(form.size), {}
-        if shared:
-            torso = {"torso": start.of(trunk, key_torso, example, start.policy_gain)}
-        x = features(torso, example)
-        policy = head_of_policy.init(key_policy, start, x)
-        value = start.of(
-            value_net, key_value, part_of(form.value, x), start.value_gain, start.value_scale
-        )
-        return {"policy": policy, "value": value, **torso}
-
-    def features(parameters: Tree, observation: Array) -> Tree:
-        return trunk.apply(parameters["torso"], observation) if shared else observation
-
-    def value_head(parameters: Tree, x: Array) -> Tree:
-        layer: Tree = value_net.apply(parameters["value"], part_of(form.value, x))
-        return head.outputs(layer)
-
-    def both(parameters: Tree, observation: Array) -> tuple[Array, Array]:
-        x = features(parameters, observation)
-        return head_of_policy.raw(parameters["policy"], x), value_head(parameters, x)
-
-    return Networks(
-        init=init,
-        policy=lambda p, observation: head_of_policy.raw(p["policy"], features(p, observation)),
-        value=lambda p, observation: head.values(value_head(p, features(p, observation))),
-        both=both,
-        head=head,
-    )
+    trunk, first = None, image
+    if torso == "shared":
+        trunk = image(tuple(policy_layers), activate_final=True, normalized=normalized != "none")
+        policy_layers, value_layers, first = (), (), net
+    policy = first((*policy_layers, outputs.layer), normalized=normalized in ("both", "policy"))
+    value = first((*value_layers, head.size), normalized=normalized in ("both", "critic"))
+    policy_head = PolicyHead(policy, outputs, form.policy)
+    return Networks(policy_head, value, trunk, form.size, form.value, head)
 
 
 class Critic(NamedTuple):
@@ -408,48 +406,24 @@ class Critic(NamedTuple):
 
 
 class QNetwork(NamedTuple):
-    """Pure functions of parameters and normalised observations [..., O].
+    """Pure functions of parameters {"q"} and normalised observations [..., O].
 
-    init: (key, start=Start()) -> parameters {"q"}, by the value gain and scale of `start`.
-    values: (parameters, observation) -> [..., A], the values of all A actions.
+    net: has one output per action. observations: their form.
     """
 
-    init: Callable[..., Tree]
-    values: Callable[[Tree, Array], Array]
-    actions: int
+    net: MLP
+    observations: Observations
 
+    def init(self, key: Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
+        """Initialize the parameters, by the value gain and scale of `start`."""
+        example = part_of(self.observations.policy, jnp.zeros(self.observations.size))
+        return {"q": start.of(self.net, key, example, start.value_gain, start.value_scale)}
 
-def make_q_network(
-    observations: Observations,
-    actions: int,
-    layers: Sequence[int],
-    *,
-    activation: str = "relu",
-    normalized: bool = True,
-    filters: int = 0,
-) -> QNetwork:
-    """Make a network with one output per action.
-
-    normalized: whether each activation follows a LayerNorm. filters: of the convolution of images,
-    0 for none.
-    """
-    net = MLP(
-        (*layers, actions),
-        activation=ACTIVATIONS[activation],
-        normalized=normalized,
-        image=observations.image,
-        filters=filters,
-    )
-
-    def init(key: Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
-        example = part_of(observations.policy, jnp.zeros(observations.size))
-        return {"q": start.of(net, key, example, start.value_gain, start.value_scale)}
-
-    def values(parameters: Tree, observation: Array) -> Array:
-        outputs: Tree = net.apply(parameters["q"], part_of(observations.policy, observation))
+    def values(self, parameters: Tree, observation: Array) -> Array:
+        """Return the values [..., A] of all A actions."""
+        seen = part_of(self.observations.policy, observation)
+        outputs: Tree = self.net.apply(parameters["q"], seen)
         return jnp.asarray(outputs)
-
-    return QNetwork(init, values, actions)
 
 
 def part_of(part: tuple[int, int] | None, observation: Array) -> Array:

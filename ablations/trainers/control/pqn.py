@@ -20,7 +20,7 @@ from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, switch, where
 from ablations.trainers.control import rollouts
-from ablations.trainers.control.networks import QNetwork, make_q_network, start_of
+from ablations.trainers.control.networks import ACTIVATIONS, MLP, QNetwork, start_of
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.rollouts import Draws, Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
@@ -296,14 +296,14 @@ def compose(**program: Unpack[Program[EpisodeSettings]]) -> PQN:
     env = adapted(task.made(program["settings"]), task)
     assert isinstance(env.actions, Discrete), "`refuses` lets no other task through"
     fixed = rollouts.fixed_choices(SPEC.axes, settings, program)
-    network = make_q_network(
-        env.observations,
-        env.actions.choices,
-        settings.value_layers,
-        activation=settings.activation,
+    net = MLP(
+        (*settings.value_layers, env.actions.choices),
+        activation=ACTIVATIONS[settings.activation],
         normalized=fixed["network_normalization"] != "none",
+        image=env.observations.image,
         filters=settings.filters,
     )
+    network = QNetwork(net, env.observations)
     return PQN.of(env, fixed, settings, program, network=network)
 
 

@@ -57,25 +57,6 @@ class Cache(NamedTuple):
     valid: Array
 
 
-class Decoder(NamedTuple):
-    """Pure functions of the parameters of a decoder.
-
-    init: (key) -> parameters.
-    empty_cache: (batch, capacity) -> Cache.
-    extend: (parameters, tokens int [B, T], valid bool [B, T], cache, start) -> (features [B, T, D],
-        Cache), for one sampled token as for many tokens. It writes T tokens into the slots from
-        `start` (int or int32 scalar); each attends to valid tokens up to its own slot. Features of
-        invalid tokens (padding) are finite. A slot beyond the capacity overwrites the last slots.
-    logits: (parameters, features [..., D]) -> float32 [..., V], of the next token.
-    """
-
-    config: DecoderConfig
-    init: Callable[[Array], Tree]
-    empty_cache: Callable[[int, int], Cache]
-    extend: Callable[[Tree, Array, Array, Cache, int | Array], tuple[Array, Cache]]
-    logits: Callable[[Tree, Array], Array]
-
-
 def rotate(x: Array, positions: Array) -> Array:
     """Rotate x [B, T, n, h] by positions [T]: RoPE (Su et al., https://arxiv.org/abs/2104.09864).
 
@@ -190,28 +171,41 @@ class Transformer(linen.Module):
         return self.logits(self.extend(tokens, valid, cache, 0)[0])
 
 
-def make_decoder(config: DecoderConfig) -> Decoder:
-    """Return the functions of one decoder."""
-    model = Transformer(config)
+@dataclass(frozen=True)
+class Decoder:
+    """Pure functions of the parameters of a decoder."""
 
-    def empty_cache(batch: int, capacity: int) -> Cache:
-        slots = (batch, capacity, config.heads, config.head_width)
-        empty = tuple(jnp.zeros(slots) for _ in range(config.layers))
+    config: DecoderConfig
+
+    def init(self, key: Array) -> Tree:
+        """Initialize the parameters."""
+        token = jnp.zeros((1, 1), jnp.int32)
+        return Transformer(self.config).init(key, token, token == 0, self.empty_cache(1, 1))
+
+    def empty_cache(self, batch: int, capacity: int) -> Cache:
+        """Return a cache for `capacity` tokens of each sequence."""
+        slots = (batch, capacity, self.config.heads, self.config.head_width)
+        empty = tuple(jnp.zeros(slots) for _ in range(self.config.layers))
         return Cache(empty, empty, jnp.zeros((batch, capacity), bool))
 
-    def init(key: Array) -> Tree:
-        token = jnp.zeros((1, 1), jnp.int32)
-        return model.init(key, token, token == 0, empty_cache(1, 1))
-
     def extend(
-        parameters: Tree, tokens: Array, valid: Array, cache: Cache, start: int | Array
-    ) -> Tree:
-        return model.apply(parameters, tokens, valid, cache, start, method="extend")
+        self, parameters: Tree, tokens: Array, valid: Array, cache: Cache, start: int | Array
+    ) -> tuple[Array, Cache]:
+        """Return the features [B, T, D] of tokens int [B, T], and the cache with them.
 
-    def logits(parameters: Tree, features: Array) -> Tree:
-        return model.apply(parameters, features, method="logits")
+        It writes T tokens into the slots from `start` (int or int32 scalar); each attends to valid
+        tokens up to its own slot. Features of invalid tokens (padding) are finite. A slot beyond
+        the capacity overwrites the last slots. valid: bool [B, T].
+        """
+        extended: Tree = Transformer(self.config).apply(
+            parameters, tokens, valid, cache, start, method="extend"
+        )
+        return extended[0], extended[1]
 
-    return Decoder(config, init, empty_cache, extend, logits)
+    def logits(self, parameters: Tree, features: Array) -> Array:
+        """Return the logits of the next token, float32 [..., V], of features [..., D]."""
+        logits: Tree = Transformer(self.config).apply(parameters, features, method="logits")
+        return jnp.asarray(logits)
 
 
 def token_log_probs(logits: Array, tokens: Array) -> Array:

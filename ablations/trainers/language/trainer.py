@@ -29,7 +29,7 @@ from ablations.tasks.language.puzzles import reward as paid
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
 from ablations.trainers.language.completions import Completions, masked_log_probs, read, write
-from ablations.trainers.language.decoder import Decoder, DecoderConfig, make_decoder
+from ablations.trainers.language.decoder import Decoder, DecoderConfig
 from ablations.trainers.language.warm_start import warm_start
 from ablations.trainers.losses import mean, ratio_metrics, share_that_counts, value_loss, variance
 from ablations.trainers.optimizer import Divergence, Learner, Rule, StepSettings, complaints_of
@@ -682,11 +682,11 @@ def compose(**program: Unpack[Program[TaskSettings]]) -> Language:
     )
 
     def start(seed: int) -> Tree:
-        return warm_start(config, problems, settings.warm_start_steps, seed)
+        return warm_start(config, problems.kinds, settings.warm_start_steps, seed)
 
     return Language(
         problems=problems,
-        decoder=make_decoder(config),
+        decoder=Decoder(config),
         start=start,
         settings=settings,
         length=problems.mixture.response_length,

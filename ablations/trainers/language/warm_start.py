@@ -7,107 +7,42 @@ only, becoming more certain of its answers does not raise the score.
 
 It depends on the recipe and the seed, never on a variant. All variants of a seed start from one
 policy, which is their reference; intervals over seeds include the differences between first
-policies. If there is a folder of JAX's compiled programs, it is stored there, else computed again.
+policies. Every process computes it once.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import lru_cache
-from io import BytesIO
-from pathlib import Path
-from zipfile import BadZipFile
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
-from filelock import FileLock
 
-from ablations.records import write_atomically
 from ablations.tasks.language import puzzles
-from ablations.tasks.language.puzzles import Problems
 from ablations.trainers.language.completions import masked_log_probs, read
-from ablations.trainers.language.decoder import DecoderConfig, make_decoder
-from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
+from ablations.trainers.language.decoder import Decoder, DecoderConfig
 from ablations.trainers.trainer import Array, Tree
 
 BATCH = 64
 LEARNING_RATE = 3e-3
 KEY = 20  # separates these draws from those of training with the same seed
 SHOWN = 0.1  # share of the problems that are not easy
-REVISION = 4
-
-
-def warm_start(config: DecoderConfig, problems: Problems, steps: int, seed: int) -> Tree:
-    """Return parameters of the decoder after `steps` steps of supervised learning, on the host."""
-    return _kept(config, problems.kinds, steps, seed, _folder())
 
 
 @lru_cache(maxsize=64)
-def _kept(
-    config: DecoderConfig, kinds: tuple[str, ...], steps: int, seed: int, folder: Path | None
-) -> Tree:
-    key = jax.random.fold_in(jax.random.key(KEY), seed)
-    if folder is None:
-        return jax.device_get(_teacher(config, kinds, steps)(key))
-    like = jax.eval_shape(make_decoder(config).init, jax.random.key(0))
-    path = folder / f"warm_start-{_name(config, kinds, steps)}-{seed}.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
-        if (found := _read(path, like)) is not None:
-            return found
-        parameters = jax.device_get(_teacher(config, kinds, steps)(key))
-        _write(path, parameters)
-        return parameters
-
-
-def _folder() -> Path | None:
-    found = jax.config.values["jax_compilation_cache_dir"]
-    return Path(found) if found else None
-
-
-def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
-    """Return a digest of everything that decides the bits: data, code and compiler flags."""
-    decides = {
-        "decoder": asdict(config),
-        "kinds": kinds,
-        "steps": steps,
-        "shown": SHOWN,
-        "revision": REVISION,
-        "jax": jax.__version__,
-        "backend": jax.default_backend(),
-        "compiled": [os.environ.get(name) for name in ("NPROC", "XLA_FLAGS")]
-        + [jax.config.values["jax_disable_most_optimizations"]],
-    }
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _read(path: Path, like: Tree) -> Tree:
-    """Return the parameters in a file; None for a missing or damaged file."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return jax.device_get(from_arrays(dict(stored), like))
-    except (OSError, ValueError, EOFError, BadZipFile, Mismatch):
-        return None
-
-
-def _write(path: Path, parameters: Tree) -> None:
-    buffer = BytesIO()
-    arrays: Tree = to_arrays(parameters)
-    np.savez(buffer, **arrays)
-    write_atomically(path, buffer.getvalue())
+def warm_start(config: DecoderConfig, kinds: tuple[str, ...], steps: int, seed: int) -> Tree:
+    """Return parameters of the decoder after `steps` steps of supervised learning, on the host."""
+    return jax.device_get(
+        _teacher(config, kinds, steps)(jax.random.fold_in(jax.random.key(KEY), seed))
+    )
 
 
 @lru_cache(maxsize=4)
 def _teacher(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> Callable[[Array], Tree]:
     """Return the compiled function from a key to pretrained parameters."""
     mixture = puzzles.mixture(kinds)
-    decoder = make_decoder(config)
+    decoder = Decoder(config)
     if steps == 0:
         return decoder.init
     adam = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, steps, 0.1))

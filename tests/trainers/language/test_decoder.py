@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablations.trainers.language.decoder import DecoderConfig, make_decoder, token_log_probs
+from ablations.trainers.language.decoder import Decoder, DecoderConfig, token_log_probs
 
 CONFIG = DecoderConfig(vocabulary=11, width=16, layers=2, heads=4, mlp_width=24)
-DECODER = make_decoder(CONFIG)
+DECODER = Decoder(CONFIG)
 B, T = 3, 6
 
 properties = settings(max_examples=15, deadline=None, derandomize=True)

@@ -29,7 +29,6 @@ from ablations.tasks.language import puzzles
 from ablations.tasks.language.puzzles import END, PAD
 from ablations.trainers import TracedConfig
 from ablations.trainers.choices import fix
-from ablations.trainers.language import warm_start
 from ablations.trainers.language.completions import masked_log_probs, read, write
 from ablations.trainers.language.trainer import (
     SPEC,
@@ -546,21 +545,6 @@ def test_runs_on_two_devices_are_those_of_one() -> None:
 
 
 # The warm start
-
-
-def test_a_warm_start_is_kept_made_again_where_it_is_damaged_and_taught(tmp_path: Path) -> None:
-    language = program()
-    config, kinds = language.decoder.config, ("reversal",)
-    make = warm_start._kept.__wrapped__
-    one = make(config, kinds, 3, 0, tmp_path)
-    (path,) = tmp_path.glob("*.npz")
-    kept = path.read_bytes()
-    assert same_bits(make(config, kinds, 3, 0, tmp_path), one)
-    path.write_bytes(kept[:100])
-    assert same_bits(make(config, kinds, 3, 0, tmp_path), one)
-    assert path.read_bytes() == kept
-    assert not same_bits(make(config, kinds, 3, 1, tmp_path), one)
-    assert len(list(tmp_path.glob("*.npz"))) == 2
 
 
 def test_a_cell_starts_from_the_warm_start_of_its_seed() -> None:
