@@ -46,7 +46,7 @@ from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Study, Variant
 from ablations.tasks import Task
-from ablations.trainers import Composer, composer
+from ablations.trainers import TrainerSpec, composer
 from ablations.trainers.trainer import ResolvedSettings
 
 Set = frozenset[str]
@@ -62,7 +62,7 @@ class Gap:
     defaults: the defaults of choices and hyperparameters.
     """
 
-    definition: Composer
+    definition: TrainerSpec
     task: Task
     start: Settings
     end: Settings
@@ -92,7 +92,7 @@ class Gap:
         return self._composed[switched]
 
 
-def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap:
+def gap(definition: TrainerSpec, task: Task, start: Settings, end: Settings) -> Gap:
     """Return the gap between two sets of values.
 
     Raises UserError: they train in different environments, or are equal.
@@ -125,7 +125,7 @@ def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap
 
 
 def _bringer(
-    definition: Composer,
+    definition: TrainerSpec,
     reader: Configuration,
     other: Configuration,
     name: str,

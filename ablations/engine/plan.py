@@ -35,7 +35,7 @@ from ablations.studies.definition import TUNING_SEEDS, combinations
 from ablations.studies.profiles import LANGUAGE_SCORE, control, evidence, few_actions, language
 from ablations.tasks import Task
 from ablations.tasks.task import GYMNASIUM
-from ablations.trainers import Composer, TrainerSpec, composer, every_setting, trainers, unread
+from ablations.trainers import TrainerSpec, composer, every_setting, trainers, unread
 from ablations.trainers.values import FIELD_NAMES, count, in_our_names
 
 PREFIX = "sweep."
@@ -540,7 +540,7 @@ def _described_variants(
 
 
 def _neutral(
-    definition: Composer, config: Configuration, names: Collection[str]
+    definition: TrainerSpec, config: Configuration, names: Collection[str]
 ) -> dict[str, Json]:
     """Return the compatible defaults that a configuration omits, with their values."""
     stated, whole = settings_read(config), settings_read(definition.completed(config))
@@ -575,7 +575,7 @@ def _multiplied(name: str, value: Json, beneath: Settings) -> Json:
 
 
 def schedule(
-    definition: Composer, config: Configuration, values: Settings, profile: Profile, task: Task
+    definition: TrainerSpec, config: Configuration, values: Settings, profile: Profile, task: Task
 ) -> Run:
     """Return the length of a configuration's training, and the points of its curve."""
 

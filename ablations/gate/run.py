@@ -176,7 +176,11 @@ class Gate:
             raise UserError("the command has the placeholder {steps}: write the number instead")
         sites = {"then": sides.baseline.site, "now": sides.change.site}
         trainer = CommandTrainer(
-            f"command of {question.name}", line, sites, (TASK,), repeats=not self.paired
+            name=f"command of {question.name}",
+            line=line,
+            sites=sites,
+            tasks=(TASK,),
+            repeats=not self.paired,
         )
         # A study needs different variants. This argument never runs: `run` ends before.
         dummy = ["change"] if sides.same else []

@@ -18,7 +18,7 @@ from ablations.names import require_name
 if TYPE_CHECKING:
     from ablations.core.decode import Json
     from ablations.core.plan import Settings
-    from ablations.trainers import Composer
+    from ablations.trainers import TrainerSpec
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Study:
     profiles: Mapping[str, Profile]
     margin: float = 0.05
     metric: str = "training/return"
-    trainer: str | Composer = "ppo"
+    trainer: str | TrainerSpec = "ppo"
     settings: Settings = field(default_factory=dict)
     margin_in_metric: bool = False
     geometry: str = "own"

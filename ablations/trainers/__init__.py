@@ -1,7 +1,6 @@
 """Trainers: their specifications and registry. Importing this does not start JAX."""
 
 from ablations.trainers.spec import (
-    Composer,
     TrainerSpec,
     component,
     composer,

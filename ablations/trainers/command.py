@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from functools import cached_property
+from typing import Unpack
 
 from ablations.core.decode import Json
 from ablations.core.plan import Context, Formula, Settings
@@ -20,10 +20,7 @@ from ablations.core.record import CommandLine, Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
 from ablations.trainers.spec import TrainerSpec
-from ablations.trainers.trainer import Option, Program, ResolvedSettings, Trainer
-
-if TYPE_CHECKING:
-    from variants import Number
+from ablations.trainers.trainer import Option, Program, Trainer
 
 # Revision 1 counted rows without the metric as steps and read parts of numbers; revision 2 found a
 # printed metric by the last word of its name.
@@ -147,40 +144,35 @@ def as_text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-@dataclass(frozen=True)
-class CommandTrainer:
-    """The command of one study, with the methods of `TrainerSpec`.
+def _make(**_: Unpack[Program[Settings]]) -> Trainer:
+    raise UserError("a command is not a JAX program and cannot be composed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandTrainer(TrainerSpec):
+    """The command of one study.
 
     sites: by the value of the setting `code`; the key is "" for a single site. tasks: their names.
     repeats: whether it may lack {seed}; see `require_sound`.
     """
 
-    name: str
+    make: Callable[..., Trainer] = _make
+    iteration_steps: Callable[..., int] = lambda structure: 1
+    step_unit: str = "step"
+    revision: int = REVISION
     line: Line
     sites: Mapping[str, Site]
     tasks: tuple[str, ...]
-    step_unit: str = "step"
     repeats: bool = False
-    axes: ClassVar[Mapping[str, str]] = MappingProxyType({})  # a command has no components
 
     def __post_init__(self) -> None:
         """Raise UserError for an invalid command."""
         require_sound(self.line, repeats=self.repeats)
 
-    @property
-    def structure(self) -> Mapping[str, Option]:
+    @cached_property
+    def structure(self) -> dict[str, Option]:
         names = sorted(self.line.placeholders() - set(RESERVED))
         return {name: Option("", "a placeholder of the command") for name in names}
-
-    def known_numbers(self) -> dict[str, Number]:
-        return {}
-
-    @property
-    def settings(self) -> set[str]:
-        return {*self.structure}
-
-    def reads(self, of: ResolvedSettings) -> frozenset[str]:
-        return frozenset(self.structure)
 
     def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
         used, structure = self.line.placeholders(), self.structure
@@ -209,9 +201,6 @@ class CommandTrainer:
             "structure": {name: values[name] for name in structure},
             "command": {**self.line.plain(), "revision": self.sites[code].code},
         }
-
-    def completed(self, config: Configuration) -> Configuration:
-        return config
 
     def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
         return {}
@@ -253,10 +242,6 @@ def _require_plain(name: str, value: Json, line: Line) -> None:
             f"{name} is a list, which needs an argument of its own: {{{name}}} with nothing around "
             f"it"
         )
-
-
-def _make(**_: Unpack[Program[Settings]]) -> Trainer:
-    raise UserError("a command is not a JAX program and cannot be composed")
 
 
 SPEC = TrainerSpec(

@@ -20,8 +20,8 @@ import math
 import sys
 from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from ablations.trainers import values as checked
 from ablations.trainers.trainer import Option, ResolvedSettings, TracedConfig, Trainer
 
 if TYPE_CHECKING:
-    from ablations.trainers.command import CommandTrainer
     from variants import Axis, Number
 
 T = TypeVar("T")
@@ -81,6 +80,21 @@ def static(
 @dataclass(frozen=True)
 class NoSettings:
     """The settings of a trainer without settings."""
+
+
+def _memoised(method: Callable[[TrainerSpec], T]) -> Callable[[TrainerSpec], T]:
+    """Memoise a method of a trainer, computed again after a plugin registered a number."""
+
+    @wraps(method)
+    def remembered(spec: TrainerSpec) -> T:
+        counts = [len(axis.known_numbers) for axis in spec._axes]
+        memo = spec.__dict__.setdefault("_memo", {})
+        if memo.get(method, (None, None))[0] != counts:
+            memo[method] = (counts, method(spec))
+        value: T = memo[method][1]
+        return value
+
+    return remembered
 
 
 @dataclass(frozen=True)
@@ -141,10 +155,8 @@ class TrainerSpec:
     @cached_property
     def numbers(self) -> dict[str, Number]:
         """The trainer's own numbers."""
-        from variants import Number
-
         declared = self._declared("number", "about")
-        return {name: Number(*about) for name, about in declared.items()}
+        return {name: _number(*about) for name, about in declared.items()}
 
     @cached_property
     def defaults(self) -> dict[str, float]:
@@ -162,23 +174,12 @@ class TrainerSpec:
         neutral = self._declared("component", "neutral")
         return {axis: choice for axis, choice in neutral.items() if choice is not None}
 
+    @_memoised
     def known_numbers(self) -> dict[str, Number]:
         """Return the numbers of the trainer and of its choices, with the trainer's defaults.
 
         Raises UserError for a name with two meanings, or for a default of an unknown number.
         """
-        return self._memoised("known_numbers", self._known_numbers)
-
-    def _memoised(self, name: str, compute: Callable[[], T]) -> T:
-        """Return a memoised value, computed again after a plugin registered a number."""
-        counts = [len(axis.known_numbers) for axis in self._axes]
-        memo = self.__dict__.setdefault("_memo", {})
-        if memo.get(name, (None, None))[0] != counts:
-            memo[name] = (counts, compute())
-        value: T = memo[name][1]
-        return value
-
-    def _known_numbers(self) -> dict[str, Number]:
         known = dict(self.numbers)
         for axis in self._axes:
             for name, declared in axis.known_numbers.items():
@@ -203,11 +204,9 @@ class TrainerSpec:
         return known
 
     @property
+    @_memoised
     def settings(self) -> Set[str]:
         """The names of all its settings, in order."""
-        return self._memoised("settings", self._settings)
-
-    def _settings(self) -> Set[str]:
         of_axes = (name for axis in self._axes for name in axis.known_numbers)
         return dict.fromkeys([*self.axes, *self.numbers, *of_axes, *self.structure]).keys()
 
@@ -283,15 +282,13 @@ class TrainerSpec:
             return UserError(f"'{name}' belongs to {' and '.join(readers)}, not to '{self.name}'")
         return unread(name, known)
 
+    @_memoised
     def neutral_values(self) -> Configuration:
         """Return the compatible defaults that a configuration leaves out, by part.
 
         Choices have revision 1: at a later revision a choice is not the earlier behaviour. Raises
         UserError for an unknown choice.
         """
-        return self._memoised("neutral", self._neutral_values)
-
-    def _neutral_values(self) -> Configuration:
         numbers = dict(self.numbers)
         for axis in self._axes:
             numbers |= axis.known_numbers
@@ -486,7 +483,7 @@ def unread(name: str, known: Collection[str]) -> UserError:
     import variants
 
     if name not in variants.axes():
-        return checked.unknown_setting(name, known)
+        return unknown("setting", name, known)
     return UserError(
         f"no trainer reads the component '{name}': declare it in a trainer's settings with "
         f"component(), or call its choices yourself"
@@ -505,6 +502,12 @@ def _axis(name: str) -> Axis:
     import variants
 
     return variants.axis(name)
+
+
+def _number(*about: Any) -> Number:
+    import variants
+
+    return variants.Number(*about)
 
 
 def _without(neutral: Mapping[str, T], values: Mapping[str, T]) -> dict[str, T]:
@@ -529,8 +532,6 @@ def _range(number: Number) -> str:
     return f"{number.default:g} within {number.low:g} to {number.high:g}"
 
 
-# Turns settings into configurations: of JAX programs, or of a user's command.
-Composer: TypeAlias = "TrainerSpec | CommandTrainer"
 # Imported on demand, since they import JAX.
 BUILT_IN = {
     "ppo": "ablations.trainers.control.ppo",
@@ -577,6 +578,6 @@ def _built_in(name: str) -> TrainerSpec:
     return spec
 
 
-def composer(of: str | Composer) -> Composer:
+def composer(of: str | TrainerSpec) -> TrainerSpec:
     """Return the trainer of a study, given by name or as itself."""
     return trainer(of) if isinstance(of, str) else of

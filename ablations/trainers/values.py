@@ -97,29 +97,6 @@ FIELD_NAMES: Mapping[str, str] = {
     for theirs in names.split()
 }
 
-# Their switches, and the component whose choices they switch between.
-SWITCHES: Mapping[str, str] = {
-    theirs: ours
-    for ours, names in {
-        "value_clip": "clip_vloss clip_value use_clipped_value_loss",
-        "advantage_statistics": "norm_adv normalize_advantage",
-        "advantage_scope": "normalize_advantage_per_mini_batch",
-        "learning_rate_schedule": "anneal_lr schedule",
-        "observation_normalization": "norm_obs normalize_observations",
-        "reward_scaling": "norm_reward",
-        "prompt_advantage": "scale_rewards",
-        "policy_loss_reduction": "loss_type loss_agg_mode",
-    }.items()
-    for theirs in names.split()
-}
-
-
-def unknown_setting(name: str, known: Collection[str]) -> UserError:
-    """Return the error for a name that is not a setting; it knows other libraries' switches."""
-    if (ours := SWITCHES.get(name)) in known:
-        return UserError(f"'{name}' is the component {ours} here: see `ablations show {ours}`")
-    return unknown("setting", name, known)
-
 
 def in_our_names(settings: Mapping[str, T], known: Collection[str]) -> dict[str, T]:
     """Translate other libraries' names of settings, with a note for each translation.

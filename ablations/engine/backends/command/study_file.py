@@ -109,11 +109,11 @@ def _study(file: _File, path: Path) -> Study:
     tasks = tuple(dict.fromkeys(about.tasks)) or (TASK,)
     code = code_of(line, path.parent, depends, path)
     trainer = CommandTrainer(
-        f"command of {name}",
-        line,
-        {"": Site(code.digest(), place_of(code, timeout))},
-        tasks,
-        about.step_unit,
+        name=f"command of {name}",
+        line=line,
+        sites={"": Site(code.digest(), place_of(code, timeout))},
+        tasks=tasks,
+        step_unit=about.step_unit,
     )
     if about.steps is None and "steps" in line.placeholders():
         raise UserError("the command uses {steps}: set steps in [study], such as steps = 50_000")
