@@ -148,33 +148,18 @@ _OF_TASKS = ("backend", "healthy_reward", "steps", "evaluation_envs")
 _BASE: dict[str, Json] = {"num_minibatches": 16, "learning_rate": 1e-3, "discount": 0.99}
 
 
-def _of_tasks(settings: Settings, trained: bool) -> Settings:
-    """Return a task's settings: all where the baseline is trained, else the task's own."""
-    return settings if trained else {n: v for n, v in settings.items() if n in _OF_TASKS}
-
-
-def evidence(
-    variants: Iterable[str],
-    *,
-    seeds: int,
-    baseline_seeds: int | None = None,
-    tasks: Iterable[str] = tuple(JUDGED),
-    trained: bool = True,
-    **settings: Json,
-) -> dict[str, Profile]:
+def evidence(variants: Iterable[str], *, seeds: int, trained: bool = True) -> dict[str, Profile]:
     """Return the profile of docs/evidence.md.
 
     The score is the mean of the last three of ten evaluations of 64 episodes of 1,000 steps. With
     `trained`, runs have the baseline's hyperparameters; otherwise only settings of tasks.
     """
-    return judged(
-        tasks,
-        variants,
-        seeds,
-        settings=_BASE | settings if trained else settings,
-        task_settings={task: _of_tasks(JUDGED[task], trained) for task in tasks},
-        baseline_seeds=baseline_seeds,
-    )
+    of_tasks = {
+        task: {n: value for n, value in settings.items() if trained or n in _OF_TASKS}
+        for task, settings in JUDGED.items()
+    }
+    settings = _BASE if trained else NOTHING
+    return judged(JUDGED, variants, seeds, settings=settings, task_settings=of_tasks)
 
 
 # Discrete actions
@@ -188,18 +173,18 @@ JUDGED_PQN: dict[str, Settings] = {
 }
 
 
-def few_actions(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dict[str, Profile]:
+def few_actions(quick: Iterable[str], paper: Iterable[str]) -> dict[str, Profile]:
     """Return four profiles: `smoke` and `quick` with the variants `quick`, others with `paper`.
 
     `paper` has the steps of PureJaxQL's configurations, 500,000 for CartPole and 10 million for
-    MinAtar; `quick` and `evidence` have validated lengths. All variants share `settings`.
+    MinAtar; `quick` and `evidence` have validated lengths.
     """
     quick = tuple(quick)
-    fixed: Any = {"settings": settings, "task_settings": JUDGED_PQN}
+    fixed: Any = {"task_settings": JUDGED_PQN}
     return {
-        **smoke("cartpole", 20_480, quick, settings),
+        **smoke("cartpole", 20_480, quick),
         **profile("quick", ("cartpole",), quick, 8, score="last", **fixed),
-        **at_length(("cartpole", *MINATAR), paper, settings),
+        **at_length(("cartpole", *MINATAR), paper),
         **judged(JUDGED_PQN, paper, 16, **fixed),
     }
 
@@ -281,7 +266,6 @@ def language(
     claims: Iterable[str] = (),
     judged: Iterable[str] = (),
     judged_rate: float = 3e-4,
-    **settings: Json,
 ) -> dict[str, Profile]:
     """Return the profiles of a language study.
 
@@ -293,7 +277,6 @@ def language(
     claims: variants of `claims`, which is `quick` with 20 seeds and ten evaluations.
     judged: variants of `evidence`, the profile of docs/evidence.md.
     judged_rate: learning rate of `evidence`, for variants without their own.
-    settings: shared by all variants.
     """
     tasks = tuple(tasks)
     quick_one = Profile(
@@ -304,7 +287,6 @@ def language(
         evaluations=4,
         evaluation_envs=512,
         variants=tuple(quick),
-        settings=settings,
     )
     in_full = replace(quick_one, seeds=20, evaluations=10, variants=tuple(claims))
     learned = replace(
@@ -312,15 +294,15 @@ def language(
         steps=BATCH * LEARNED,
         variants=tuple(judged),
         score="last",
-        settings=settings | {"learning_rate": judged_rate},
+        settings={"learning_rate": judged_rate},
     )
     small = {"layers": 1, "width": 16, "heads": 2, "mlp_width": 16, "warm_start_steps": 20}
     brief: Any = {"seeds": 2, "steps": BATCH * 20, "points": 4, "evaluation_envs": 32}
     long: Any = {"steps": BATCH * iterations * 5, "points": 50, "evaluations": 50}
     return {
-        "smoke": replace(quick_one, tasks=tasks[-1:], settings=settings | small, **brief),
+        "smoke": replace(quick_one, tasks=tasks[-1:], settings=small, **brief),
         "quick": quick_one,
         **({"claims": in_full} if in_full.variants else {}),
         **({"evidence": learned} if learned.variants else {}),
-        **profile("paper", paper_tasks, paper, 20, evaluation_envs=512, settings=settings, **long),
+        **profile("paper", paper_tasks, paper, 20, evaluation_envs=512, **long),
     }
