@@ -26,7 +26,7 @@ from ablations.curve import diverged, logged
 from ablations.errors import UserError, unknown
 from ablations.io import formats, tensorboard
 from ablations.io.formats import FORMATS, RECIPES, are_whole, floats, is_blank, is_logged, is_text
-from ablations.io.logs import EVENTS, KINDS, points, refused
+from ablations.io.logs import EVENTS, KINDS, curve_of, refused
 from ablations.names import require_name
 from ablations.parameters import SEVERAL
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
@@ -241,8 +241,9 @@ def _logs(source: Source, metric: str) -> Iterator[tuple[Place, Columns]]:
             own = own.iloc[np.argsort(floats(own["step"]), kind="stable")]
         if not len(own):
             continue
-        log = points(path, own, metric, "step", [], notes, table=source.is_table)
-        means = pd.Series(log[metric]).groupby(log["step"]).mean()  # episodes may end at one step
+        curve = curve_of(path, own, metric, "step", notes, table=source.is_table)
+        # Several episodes may end at one step.
+        means = pd.Series(curve.values).groupby(curve.steps).mean()
         yield (task, variant, int(seed)), {"step": [*means.index], metric: means.to_list()}
     for note in notes:
         set_aside(f"'{source.name}': {note}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ablations.core.files import require_regular
 from ablations.core.record import Columns
-from ablations.curve import Floats, diverged_from, is_cut
+from ablations.curve import Curve, Floats, diverged_from, is_cut, logged
 from ablations.errors import UserError, unknown
 from ablations.io import formats, tensorboard
 from ablations.io.formats import MOST, are_whole, floats, is_blank, is_logged, is_text, number
@@ -24,7 +23,6 @@ KINDS = ("", "mode", "split", "phase", "stage", "subset", "kind", "type")
 BINS = 50
 MANY = 20  # a log of more than this times the expected steps counts something else
 LONGER = 1.1  # a run of up to this times the expected steps ends in the last bin
-MOST_NAMES = 1000  # with more names than this, names contain numbers ("run 7 return")
 _NAME_THEM = "give each kind of row its own metric, such as 'train {0}' and 'eval {0}'"
 
 
@@ -50,8 +48,8 @@ def find(pattern: str) -> Path | None:
 
 def read(
     path: Path, metric: str, step: str | None = None, *, restarts: int = 0
-) -> tuple[Columns, list[str]]:
-    """Read a metric and the other columns of a log.
+) -> tuple[Curve, list[str]]:
+    """Read a metric of a log.
 
     Args:
         path: a file, or a folder of event files.
@@ -61,8 +59,7 @@ def read(
             beyond the step of a restart are dropped.
 
     Returns:
-        The columns (step, the metric, others; None: not logged) and messages on skipped content.
-        The steps never decrease and end with the last value of the metric.
+        The curve and messages on skipped content. Several points may have one step.
 
     Raises:
         NoValueError: the log has no value of the metric.
@@ -79,31 +76,24 @@ def read(
     for name in filter(None, (step, metric)):
         if name not in rows:
             raise unknown("column", name, filter(None, rows), of=f"'{path.name}'")
-    left_out = {metric, step, tensorboard.STEP, *KINDS}
-    others = [name for name in rows if name not in left_out] if rows.shape[1] < MOST_NAMES else []
-    return points(path.name, rows, metric, step, others, notes, restarts=restarts), notes
+    return curve_of(path.name, rows, metric, step, notes, restarts=restarts), notes
 
 
-def points(
+def curve_of(
     name: str,
     rows: pd.DataFrame,
     metric: str,
     step: str | None,
-    others: Sequence[str],
     notes: list[str],
     *,
     restarts: int = 0,
     table: bool = False,
-) -> Columns:
-    """Return the columns of a log (see `read`) or of one run of a table.
-
-    The points are the rows with the metric, and rows with other metrics before the last of them. Of
-    a table, whose rows are sorted by step, all rows are kept.
-    """
+) -> Curve:
+    """Return the curve of a log (see `read`), or of one run of a table, sorted by step."""
     if (wrong := np.flatnonzero(is_text(rows[metric]))).size:
         raise refused(name, rows, wrong[0], metric, "a number")
-    values, logged, given = floats(rows[metric]), is_logged(rows[metric]), ~is_blank(rows[metric])
-    steps = (np.cumsum(logged) + ~logged).astype(np.float64)
+    values, present, given = floats(rows[metric]), is_logged(rows[metric]), ~is_blank(rows[metric])
+    steps = (np.cumsum(present) + ~present).astype(np.float64)
     if step:
         steps = floats(rows[step])
     valid = are_whole(steps)
@@ -114,25 +104,16 @@ def points(
         given = ~np.isnan(values)
     elif not given.any():
         raise NoValueError(f"'{name}' has no value of {metric}")
-    _resume(name, rows, metric, steps, valid, logged if table else given, restarts)
+    _resume(name, rows, metric, steps, valid, present if table else given, restarts)
     given &= valid
     _require_one_kind(name, rows, given, metric)
     if not table and is_cut(last := steps[given].max(), reached := steps[valid].max()):
         notes.append(f"the steps after {last:,.0f} of {reached:,.0f} have no {metric}")
-    ends = np.flatnonzero(logged & valid)
+    ends = np.flatnonzero(present & valid)
     given[ends] |= _empty_end(steps[ends], values[ends], table=table)
-    read = {metric: values} | {other: floats(rows[other]) for other in others}
-    known = {other: ~np.isnan(v) | _empty_end(steps, v, table=True) for other, v in read.items()}
-    known[metric] = given
-    kept = np.any([*known.values()], axis=0) & valid & (table or steps <= steps[given].max())
-    chosen = np.flatnonzero(given | kept)
-    chosen = chosen[np.lexsort((given[chosen], steps[chosen]))]
-    columns: Columns = {"step": steps[chosen].astype(np.int64).tolist()}
-    for other, column in read.items():
-        if other == metric or known[other][chosen].any():
-            pairs = zip(column[chosen].tolist(), known[other][chosen], strict=True)
-            columns[other] = [value if there else None for value, there in pairs]
-    return columns
+    chosen = np.flatnonzero(given)
+    chosen = chosen[np.argsort(steps[chosen], kind="stable")]
+    return logged(steps[chosen].astype(np.int64), values[chosen])
 
 
 def refused(name: str, rows: pd.DataFrame, row: int, column: str, must: str) -> UserError:
@@ -224,19 +205,17 @@ def _rows_in(path: Path, metric: str, notes: list[str]) -> pd.DataFrame:
     return formats.printed(path) if rows is None else rows
 
 
-def binned(log: Columns, metric: str, steps: int = 0) -> Columns:
-    """Return the columns of a log as means over bins of steps; None: a bin without a value.
+def binned(curve: Curve, metric: str, steps: int = 0) -> Columns:
+    """Return a curve as means over bins of steps; None: a bin without a value.
 
     A bin's step is its end. With `steps`, the length of a complete run, all seeds have the same 50
     bins. Otherwise the width is a round number (1, 2 or 5 times a power of ten) that gives at most
-    50 bins. If there are more bins than points, bins without a point are left out. A log with one
-    value of the metric has one point.
+    50 bins. If there are more bins than points, bins without a value are left out.
     """
-    at = np.array(log["step"], np.int64)
-    last = int(at[-1])
+    last = int(curve.steps[-1])
     if last > MANY * steps:
         steps = 0
-    if sum(value is not None for value in log[metric]) == 1:
+    if len(curve.steps) == 1:
         ends = [steps or last]
     elif steps:
         width = max(1.0, steps / BINS)
@@ -247,17 +226,10 @@ def binned(log: Columns, metric: str, steps: int = 0) -> Columns:
         widths = (digit * 10**power for power in range(19) for digit in (1, 2, 5))
         width = next((width for width in widths if last <= BINS * width), 5 * 10**18)
         ends = list(range(width, last + width, width)) or [last]
-    bins = np.searchsorted(ends[:-1], at)
-    columns: Columns = {"step": list(ends)}
-    for name in [metric, *sorted(log.keys() - {"step", metric})]:
-        values = np.array(log[name], np.float64)
-        finite = np.isfinite(values)
-        counts = np.bincount(bins[finite], minlength=len(ends)).tolist()
-        sums = np.bincount(bins[finite], values[finite], len(ends)).tolist()
-        columns[name] = [total / n if n else None for total, n in zip(sums, counts, strict=True)]
-    if len(at) > len(ends):
-        return columns
-    rows = [
-        row for row in zip(*columns.values(), strict=True) if any(v is not None for v in row[1:])
-    ]
-    return {name: [row[index] for row in rows] for index, name in enumerate(columns)}
+    finite = np.isfinite(curve.values)
+    bins = np.searchsorted(ends[:-1], curve.steps)[finite]
+    counts = np.bincount(bins, minlength=len(ends))
+    sums = np.bincount(bins, curve.values[finite], len(ends)).tolist()
+    kept = np.flatnonzero(counts) if len(curve.steps) <= len(ends) else range(len(ends))
+    means = [sums[k] / int(counts[k]) if counts[k] else None for k in kept]
+    return {"step": [ends[k] for k in kept], metric: means}

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.io import logs
 from ablations.io.formats import RESULT, number, pairs
@@ -21,9 +22,8 @@ RETURNS = [1.0, 2.5, 4.0]
 
 
 def judged(path: Path, metric: str, step: str | None = None, restarts: int = 0) -> dict:
-    log, _ = logs.read(path, metric, step, restarts=restarts)
-    pairs = zip(log["step"], log[metric], strict=True)
-    return {at: value for at, value in pairs if value is not None}
+    curve, _ = logs.read(path, metric, step, restarts=restarts)
+    return dict(zip(curve.steps.tolist(), curve.values.tolist(), strict=True))
 
 
 def written(path: Path, text: str | bytes) -> Path:
@@ -95,11 +95,11 @@ def test_several_files_of_one_name_are_refused(tmp_path: Path) -> None:
     assert logs.find(f"{tmp_path}/*.json") is None
 
 
-def test_other_columns_and_rows_stand_beside(tmp_path: Path) -> None:
-    """A column called step is not the steps; rows without the metric keep what they have."""
+def test_a_named_column_has_the_steps_and_rows_without_the_metric_count_for_nothing(
+    tmp_path: Path,
+) -> None:
     path = written(tmp_path / "log.csv", "step,total,return,loss\n7,100,1,5\n8,150,,6\n9,200,2,7\n")
-    log, _ = logs.read(path, "return", "total")
-    assert log == {"step": [100, 150, 200], "return": [1, None, 2], "loss": [5, 6, 7]}
+    assert judged(path, "return", "total") == {100: 1, 200: 2}
 
 
 # Names of printed metrics
@@ -259,8 +259,8 @@ def test_a_metric_that_ends_early_says_so(tmp_path: Path) -> None:
 # Bins
 
 
-def log_of(steps: list[int], values: list[float]) -> dict[str, list[float | None]]:
-    return {"step": [*steps], "r": [*values]}
+def log_of(steps: list[int], values: list[float]) -> Curve:
+    return Curve(np.array(steps), np.array(values, float))
 
 
 def test_a_bin_is_the_mean_of_what_is_logged_in_it() -> None:

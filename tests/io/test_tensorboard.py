@@ -118,9 +118,8 @@ def test_files_of_another_library_are_read(tmp_path: Path) -> None:
     path = logs.find(f"{tmp_path}/runs/*")
     assert path is not None
     found, _ = logs.read(path, "charts/return")
-    assert found["step"] == [step for step, _ in points]
-    np.testing.assert_allclose(found["charts/return"], [1.5, -2.25, 1e-3], rtol=1e-6)
-    np.testing.assert_allclose(found["loss"], [-1.5, 2.25, -1e-3], rtol=1e-6)
+    assert found.steps.tolist() == [step for step, _ in points]
+    np.testing.assert_allclose(found.values, [1.5, -2.25, 1e-3], rtol=1e-6)
 
 
 def test_without_the_library_a_line_names_its_extra(tmp_path: Path, monkeypatch) -> None:

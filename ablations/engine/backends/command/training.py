@@ -23,8 +23,8 @@ from typing import Annotated
 
 from ablations.core.decode import Count, Json, Matches, Part, encode
 from ablations.core.files import find_json
-from ablations.core.record import Checkout, Columns, Configuration, Provenance, Seconds
-from ablations.curve import diverged, is_cut, logged
+from ablations.core.record import Checkout, Configuration, Provenance, Seconds
+from ablations.curve import Curve, diverged, is_cut
 from ablations.engine import provenance
 from ablations.engine.backends import Backend, Prepared, Speed
 from ablations.engine.backends.command.code import code_of, commit_of
@@ -300,16 +300,15 @@ class Run:
 
     def _read(self) -> tuple[Result, int]:
         """Return the result of the run by its curve, which may have diverged, and its last step."""
-        path, log, notes = self._log()
-        line, last = self.line, int(log["step"][-1] or 0)
+        path, curve, notes = self._log()
+        line, last = self.line, int(curve.steps[-1])
         if not self._resumed:
             for note in notes:
                 print(f"notice: {self.cell.hash}: {note}", flush=True)
-        columns = logs.binned(log, line.metric, self.cell.steps)
+        columns = logs.binned(curve, line.judged, self.cell.steps)
         if line.judged != line.metric:
-            minus = [None if value is None else -value for value in columns[line.metric]]
-            columns = {"step": columns.pop("step"), line.judged: minus, **columns}
-        curve = logged(log["step"], log[line.metric])
+            minus = [None if value is None else -value for value in columns[line.judged]]
+            columns[line.judged] = minus
         if curve.status == "diverged":
             at = int(curve.end)
             reason = diverged(line.metric, at)
@@ -323,21 +322,21 @@ class Run:
             )
         return Result(columns, files=self.folder), last
 
-    def _log(self) -> tuple[Path, Columns, list[str]]:
-        """Return the curve's file, its columns, and notes. Raises Unreadable, CommandFailed."""
+    def _log(self) -> tuple[Path, Curve, list[str]]:
+        """Return the curve's file, the curve, and notes. Raises Unreadable, CommandFailed."""
         try:
             if (path := self._curve()) is None:
                 name = self.line.curve.replace("{folder}/", "")
                 raise UserError(f"the command succeeded, but did not write '{name}'")
             step, restarts = self.line.step or None, len(self._resumed)
-            log, notes = logs.read(path, self.line.metric, step, restarts=restarts)
+            curve, notes = logs.read(path, self.line.metric, step, restarts=restarts)
         except logs.NoValueError as error:
             raise CommandFailed(str(error), self._tail()) from None
         except UserError as error:
             raise Unreadable(str(error), self._tail()) from None
         except OSError as error:
             raise CommandFailed(f"cannot read '{path}': {error.strerror}") from None
-        return path, log, notes
+        return path, curve, notes
 
     def _tail(self) -> list[str]:
         """Return the last lines that the command printed, as a terminal shows them."""
