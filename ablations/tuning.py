@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ablations.engine.job import CheckpointPolicy, cells_of, distinct
+from ablations.engine.job import CheckpointPolicy
 from ablations.engine.local import Processes
 from ablations.engine.plan import plan
-from ablations.engine.prepare import clear_the_way, require_writable
 from ablations.errors import UserError
 from ablations.records import Plan, read_record, write_atomically
 from ablations.request import Request
@@ -36,19 +35,8 @@ RULE = (
 MOST_EXTENSIONS = 6  # of the values of a task
 
 
-def tune(
-    name: str,
-    results: Path,
-    *,
-    tasks: Sequence[str] | None = None,
-    variants: Sequence[str] | None = None,
-    output: Path | None = None,
-    workers: int | None = None,
-    quiet: bool = False,
-) -> Tuned:
+def tune(name: str, results: Path, *, workers: int | None = None, quiet: bool = False) -> Tuned:
     """Train the missing runs of a tuning, write its file, and return the content.
-
-    The arguments are those of `ablations tune`; other tasks and variants keep their values.
 
     Raises:
         UserError: the study has no tuning, a best value stays the first or the last one, or all
@@ -58,28 +46,15 @@ def tune(
     tuning = tuned.tuning
     if tuning is None:
         raise UserError(f"study '{name}' has no tuning: add tuning=Tuning(...) to its definition")
-    file = output or tuning.file
-    profile = tuned.profiles[tuning.profile]
-    tasks = tuple(tasks or profile.tasks)
-    variants = tuple(variants or profile.variants or tuned.variants)
-    before = tuning.read() if file == tuning.file else {}
-    scores, chosen = dict(before.get("scores", {})), dict(before.get("chosen", {}))
-    processors = set(before.get("machine", ()))
-
-    folder = results / "tuning"
-    base = Request(name, tuning.profile, variants=variants, seeds=tuning.seeds)
+    tasks, folder = tuned.profiles[tuning.profile].tasks, results / "tuning"
+    checkpoints = CheckpointPolicy(snapshots=0)
+    executor = Processes(workers, checkpoints=checkpoints, quiet=quiet, output=sys.stderr)
+    processors = set[str]()
 
     def train(tasks: Sequence[str], values: Sequence[float]) -> list[Plan]:
-        require_writable(folder)
-        request = replace(base, tasks=tuple(tasks))
+        request = Request(name, tuning.profile, tuple(tasks), seeds=tuning.seeds)
         plans = [plan(replace(request, set={tuning.setting: value})) for value in values]
-        cells = distinct(cell for made in plans for cell in cells_of(made))
-        work = clear_the_way(cells, folder, say=lambda line: print(line, file=sys.stderr))
-        checkpoints = CheckpointPolicy(snapshots=0)
-        executor = Processes(workers, checkpoints=checkpoints, quiet=quiet, output=sys.stderr)
-        executor.carry_out(work, folder, f"tuning of {name}")
-        records = (read_record(folder, cell.hash) for cell in cells)
-        processors.update(str(r.provenance.get("processor", "unknown")) for r in records if r)
+        executor.run(plans, folder)
         return plans
 
     def measure(task: str, values: Sequence[float]) -> OfTask:
@@ -89,14 +64,12 @@ def tune(
                 score = round(run.score, 4) if run.status == "done" else None
                 of_values = measured.setdefault(run.variant, {})
                 of_values.setdefault(f"{value:g}", []).append(score)
+                if record := read_record(folder, run.hash):
+                    processors.add(str(record.provenance.get("processor", "unknown")))
         return measured
 
     train(tasks, tuning.grid)  # of all tasks together: their programs compile in parallel
-    for task in tasks:
-        measured = extended(tuning.grid, partial(measure, task))
-        scores[task] = {**scores.get(task, {}), **measured}
-        best_values = {variant: best(of_values) for variant, of_values in measured.items()}
-        chosen[task] = {**chosen.get(task, {}), **best_values}
+    scores = {task: extended(tuning.grid, partial(measure, task)) for task in tasks}
     content: Tuned = {
         "study": name,
         "setting": tuning.setting,
@@ -105,10 +78,13 @@ def tune(
         "seeds": list(tuning.seeds),
         "command": f"ablations tune {name}",
         "machine": sorted(processors),
-        "chosen": chosen,
+        "chosen": {
+            task: {variant: best(of_values) for variant, of_values in measured.items()}
+            for task, measured in scores.items()
+        },
         "scores": scores,
     }
-    write_atomically(file, _json(content))
+    write_atomically(tuning.file, _json(content))
     return content
 
 

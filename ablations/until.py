@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,17 +47,12 @@ class State:
 
 def stage(plan: Plan, results: Path) -> State:
     """Return the state of a plan's interim analyses, from its records."""
-    seeds = plan.looks.seeds[0]
-    counts = {(task, name): seeds for task in plan.tasks for name in plan.variants}
-    return _advanced(State(with_seeds(plan, counts)), results)
-
-
-def _advanced(state: State, results: Path) -> State:
-    """Return the state after the analyses of all stages whose runs have ended."""
+    seeds = plan.looks.seeds
+    counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
+    state = State(with_seeds(plan, counts))
     while not state.ended and all(_has_ended(results, cell.hash) for cell in state.needs.cells):
-        seeds, after = state.needs.looks.seeds, state.stage + 1
         undecided, lost = _undecided(state.needs, results)
-        if undecided and after < len(seeds):
+        if undecided and (after := state.stage + 1) < len(seeds):
             more = _with_more_seeds(state.needs, undecided, seeds[after])
             state = State(more, after, undecided, lost)
         else:
@@ -132,25 +127,26 @@ def run(
     Returns:
         The plans with the seeds of their stages, and the outcome of all of their runs.
     """
-    started = time.monotonic()
+    started, computed = time.monotonic(), 0
     deadline = None if seconds is None else started + seconds
-    states, computed = [stage(plan, results) for plan in plans], 0
-    lines = [line(state) for state in states]
-    while True:  # also for finished plans, so that they become their studies' last plans
-        if lines and not executor.quiet:
-            print(*lines, sep="\n", flush=True)
-        due = [state.needs for state in states]
-        computed += executor.run(due, results, deadline=deadline).computed
-        stopped = deadline is not None and time.monotonic() >= deadline
-        before, states = states, [_advanced(state, results) for state in states]
-        lines = [line(new) for old, new in zip(before, states, strict=True) if new != old]
-        if stopped or not lines or all(state.ended for state in states):
+    said: list[str] = []
+
+    def say(lines: Iterable[str]) -> None:
+        for text in lines if not executor.quiet else ():
+            print(text, flush=True)
+
+    while True:
+        states = [stage(plan, results) for plan in plans]
+        lines = [line(state) for state in states]
+        say(text for text in lines if text not in said)
+        over = deadline is not None and time.monotonic() >= deadline
+        # Finished plans run once too, so that they become their studies' last plans.
+        if said and (over or lines == said or all(state.ended for state in states)):
             break
-    left = ", ".join(state.needs.study.name for state in states if not state.ended)
-    if left:
-        lines.append(f"{left}: the time is up; the same command continues from here")
-    if lines and not executor.quiet:
-        print(*lines, sep="\n", flush=True)
+        due, said = [state.needs for state in states], lines
+        computed += executor.run(due, results, deadline=deadline).computed
+    if left := ", ".join(state.needs.study.name for state in states if not state.ended):
+        say([f"{left}: the time is up; the same command continues from here"])
     grown = [state.needs for state in states]
     total = outcome_of(Work(needed(grown), ()), results)
     total.found, total.seconds = total.cells - computed, time.monotonic() - started

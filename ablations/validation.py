@@ -56,7 +56,7 @@ CAPTION = (
 )
 
 
-def requests(
+def plans(
     tasks: Sequence[str],
     *,
     rates: Sequence[float] = RATES,
@@ -66,16 +66,16 @@ def requests(
     profile: str = "paper",
     settings: Settings | None = None,
     study: str = "exam",
-) -> list[Request]:
-    """Return the requests of a validation: untrained policies, the baseline at each rate, presets.
+) -> list[Plan]:
+    """Plan a validation: untrained policies, the baseline at each rate, presets.
 
     The arguments are those of `ablations validate`. Settings of a task also apply to untrained
     policies and presets. For language tasks, the baseline with a learning rate of 0 is the
     untrained policy.
 
     Raises:
-        UserError: presets with another study than PPO's, a task of another kind than the study, or
-            a metric that is not an evaluation.
+        UserError: presets with another study than PPO's, a task of another kind than the study, a
+            metric that is not an evaluation, or runs that are too short.
     """
     validated = studies.study(study)
     if presets and study != "exam":
@@ -109,19 +109,15 @@ def requests(
     if is_language:
         at_rest = {**trained.set, "learning_rate": 0.0}
         untrained = replace(trained, steps=SPACED * BATCH, set=at_rest, vary={})
-    return [untrained, trained, *([replace(plain, variants=tuple(presets))] if presets else [])]
-
-
-def plans(requests: Sequence[Request]) -> list[Plan]:
-    """Return the plans of a validation. Raises UserError if runs are too short."""
-    planned = [plan(request) for request in requests]
+    others = [replace(plain, variants=tuple(presets))] if presets else []
+    planned = [plan(request) for request in (untrained, trained, *others)]
     for cell in (cell for made in planned for cell in made.cells):
-        run = cell.config["run"]
-        if run["evaluations"] < SPACED:
-            steps = SPACED * run["iteration_steps"] * run["updates_per_chunk"]
+        sizes = cell.config["run"]
+        if (most := sizes["evaluations"]) < SPACED:
+            least = SPACED * sizes["iteration_steps"] * sizes["updates_per_chunk"]
             raise UserError(
                 f"a validation needs {SPACED} evaluations, but a run of this length on {cell.task} "
-                f"has at most {run['evaluations']}: add --steps {steps}"
+                f"has at most {most}: add --steps {least}"
             )
     return planned
 

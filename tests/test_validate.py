@@ -107,7 +107,7 @@ def test_tasks_know_the_most_that_their_rules_allow() -> None:
 
 def written(results, curve, **options):
     """Plans of a validation with the records of `curve(cell)`, 30 evaluations each."""
-    planned = validation.plans(validation.requests(**options))
+    planned = validation.plans(**options)
     metric = planned[1].study.metric
     for cell in (cell for plan in planned for cell in plan.cells):
         columns = {"step": np.arange(1, 31) * 2048, metric: curve(cell)}
@@ -167,20 +167,21 @@ def test_a_language_task_starts_at_a_learning_rate_of_0(tmp_path) -> None:
 
 
 def test_settings_reach_the_runs_that_they_concern() -> None:
-    untrained, trained, presets = validation.requests(
+    planned = validation.plans(
         ["hopper"],
         rates=(1e-3, 3e-3),
         presets=("sb3",),
         settings={"healthy_reward": 0.0, "epochs": 8},
+        profile="evidence",
     )
-    assert untrained.set["healthy_reward"] == presets.set["healthy_reward"] == 0.0
-    assert trained.set["epochs"] == 8
-    assert "epochs" not in {*untrained.set, *presets.set}
-    assert trained.vary == {"learning_rate": (1e-3, 3e-3)}
-    other = validation.requests(
+    untrained, trained, presets = (plan.request for plan in planned)
+    assert untrained["set"]["healthy_reward"] == presets["set"]["healthy_reward"] == 0.0
+    assert trained["set"]["epochs"] == 8
+    assert "epochs" not in {*untrained["set"], *presets["set"]}
+    assert list(trained["vary"]["learning_rate"]) == [1e-3, 3e-3]
+    _, trained = validation.plans(
         ["cartpole"], rates=(1e-4,), seeds=(0,), steps=61_440, study="q_learning"
     )
-    _, trained = validation.plans(other)
     assert [cell.config["trainer"]["name"] for cell in trained.cells] == ["pqn"]
 
 
@@ -193,9 +194,9 @@ def test_settings_reach_the_runs_that_they_concern() -> None:
         (["fast"], {"settings": {"evaluations": 3}}, "a validation decides evaluations and points"),
     ],
 )
-def test_requests_that_make_no_sense_are_refused(tasks, options, message) -> None:
+def test_what_makes_no_sense_is_refused(tasks, options, message) -> None:
     with pytest.raises(UserError, match=message):
-        validation.requests(tasks, **options)
+        validation.plans(tasks, **options)
 
 
 def test_the_command_plans(tmp_path, capsys) -> None:

@@ -92,9 +92,8 @@ def check(  # noqa: PLR0913 - each is a flag
         else:
             given = curves.recorded(baseline, used)
             checks = {w: check_curves(of, given[w], each) for w, (of, each) in sides.items()}
-        alike = curves.made_alike(baseline, used)
         figure = _draw(place, baseline, checks)
-        print("\n".join(_report(place.name, checks, alike, figure, markdown)))
+        print("\n".join(_report(place.name, checks, figure, markdown)))
         worse += sum(each.outcome == "fail" for each in checks.values())
     return 1 if worse else 0
 
@@ -114,15 +113,13 @@ def _save(names: list[str], saved: list[str], results: Path) -> int:
     return 0
 
 
-def _report(
-    title: str, checks: Mapping[str, Check], alike: str, figure: Path, markdown: bool
-) -> list[str]:
+def _report(title: str, checks: Mapping[str, Check], figure: Path, markdown: bool) -> list[str]:
     """Return the table, its caption and a line per check."""
     lines = [line(name, check) for name, check in checks.items()]
     for name, each in checks.items():
         if each.differs is not None:
             seed, step = each.differs
-            lines.append(f"{name}: bits differ from step {step:,.0f} on (seed {seed}); {alike}")
+            lines.append(f"{name}: bits differ from step {step:,.0f} on (seed {seed})")
     text = [format_table(table(checks), "markdown"), "", caption(list(checks.values()))]
     if not markdown:
         return ["", *text, "", *lines, f"figure: {figure}"]

@@ -18,7 +18,6 @@ from ablations.parameters import (
     SEVERAL,
     Folder,
     Names,
-    OptionalNames,
     Positive,
     Seeds,
     Settings,
@@ -75,16 +74,14 @@ def validate(  # noqa: PLR0913 - each is a flag
     """
     plugins.load()
     planned = validation.plans(
-        validation.requests(
-            names_of(tasks),
-            rates=tuple(rates),
-            presets=tuple(DEFAULTS) if list(presets) == ["all"] else tuple(presets),
-            seeds=validation.SEEDS if seeds is None else seeds_of(seeds),
-            steps=steps,
-            profile=profile,
-            settings=dict(set or {}),
-            study=study,
-        )
+        names_of(tasks),
+        rates=tuple(rates),
+        presets=tuple(DEFAULTS) if list(presets) == ["all"] else tuple(presets),
+        seeds=validation.SEEDS if seeds is None else seeds_of(seeds),
+        steps=steps,
+        profile=profile,
+        settings=dict(set or {}),
+        study=study,
     )
     trained = train(planned, results, execution)
     return trained.shown(
@@ -107,9 +104,6 @@ def tune(
     study: str,
     /,
     *,
-    tasks: OptionalNames = None,
-    variants: OptionalNames = None,
-    output: Annotated[str | Path | None, Parameter(metavar="FILE")] = None,
     show: bool = False,
     workers: Positive = None,
     quiet: bool = False,
@@ -119,9 +113,6 @@ def tune(
 
     Args:
         study: The study.
-        tasks: Only these tasks.
-        variants: Only these variants.
-        output: The file that is written; default: the file that the study reads.
         show: Print what was chosen, and train nothing.
         workers: Processes; default: one per core.
         quiet: Print no progress.
@@ -134,13 +125,5 @@ def tune(
         if not tuned:
             raise UserError(f"nothing was tuned for '{study}'")
     else:
-        tuned = tuning.tune(
-            study,
-            Path(results),
-            tasks=None if tasks is None else names_of(tasks),
-            variants=None if variants is None else names_of(variants),
-            output=None if output is None else Path(output),
-            workers=workers,
-            quiet=quiet,
-        )
+        tuned = tuning.tune(study, Path(results), workers=workers, quiet=quiet)
     return tuning.table(tuned)

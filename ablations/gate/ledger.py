@@ -33,7 +33,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pandas as pd
 from msgspec import to_builtins
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from ablations.core.decode import (
     Count,
@@ -68,8 +68,11 @@ FORM = 3
 CANDIDATES = 50
 FRESH = 5
 _OF_QUESTION = ("rate", "first_seeds", "most_seeds", "futility", "depends")  # terms
-_FOUND = ("difference", "difference_low", "difference_high", "seeds")  # columns of `table`
-_FRESH = ("fresh", "fresh_low", "fresh_high", "fresh_seeds")
+_COLUMNS = (
+    *("candidate", "change", "against", "rate", "verdict"),
+    *("difference", "difference_low", "difference_high", "seeds"),
+    *("fresh", "fresh_low", "fresh_high", "fresh_seeds"),
+)
 _PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}")
 
 Digest = Annotated[str, Matches(r"[0-9a-f]{16}", "16 hexadecimal digits")]
@@ -217,36 +220,26 @@ class Ledger:
 
     def described(self, ended: Ended) -> dict[str, Any]:
         """Return the result of a candidate as JSON."""
-        return {
-            "verdict": ended.verdict,
-            "exit_code": ended.exit_code,
+        number = ended.end
+        about: dict[str, Any] = to_builtins(asdict(ended))
+        return about | {
             "line": f"gate: {ended.line}",
-            "candidate": ended.end,
-            "accepted": ended.accepted,
-            "rate": self.begun[ended.end - 1].rate if ended.end else None,
-            "found": to_builtins(ended.found),
-            "fresh": to_builtins(ended.fresh),
+            "candidate": number,
+            "rate": self.begun[number - 1].rate if number else None,
             "best": self.best,
             "candidates_left": self.left,
-            "log": list(ended.log),
         }
 
     def table(self) -> pd.DataFrame:
         """Return a row per candidate: its rate, its verdict and its gains."""
-        rows, nothing = [], (None,) * 4
+        rows = []
         for number, begun in enumerate(self.begun, 1):
             ended = self.ended.get(number, Ended(number, "open", False, "", 3))
-            about = {
-                "candidate": str(number),
-                "change": begun.candidate.called,
-                "against": str(begun.best or "the first"),
-                "rate": f"{100 * begun.rate:.2f}%",
-                "verdict": "accepted" if ended.accepted else ended.verdict,
-            }
-            for names, of in ((_FOUND, ended.found), (_FRESH, ended.fresh)):
-                about |= dict(zip(names, astuple(of) if of else nothing, strict=True))
-            rows.append(about)
-        frame, terms = pd.DataFrame(rows), self.opening.terms
+            about = (str(number), begun.candidate.called, str(begun.best or "the first"))
+            verdict = "accepted" if ended.accepted else ended.verdict
+            gains = [astuple(of) if of else (None,) * 4 for of in (ended.found, ended.fresh)]
+            rows.append((*about, f"{100 * begun.rate:.2f}%", verdict, *gains[0], *gains[1]))
+        frame, terms = pd.DataFrame(rows, columns=_COLUMNS), self.opening.terms
         frame.attrs["study"] = "ledger"
         frame.attrs["caption"] = (
             f"At most {100 * terms.rate:g}% of the accepted candidates are false on average. The "

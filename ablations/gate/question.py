@@ -138,7 +138,10 @@ def judged(
     verdict = decide(low, high, math.nan if better and low > 0 else margin, more_failures)
     if low > (0 if better else -margin):
         outcome: Outcome = "undecided" if verdict == "failed" else "pass"
-        note = "" if better else _note_of_pass(low, high, verdict)
+        notes = {"inconclusive": "a loss of the margin is ruled out"}
+        if high < 0:
+            notes["equivalent"] = "below 0, within the margin"
+        note = "" if better else notes.get(verdict, "")
         return Judgement(outcome, verdict, "identical" if identical else note)
     fails = high < (margin if better else -margin) or (last and high < 0 and not better)
     # The baseline's mean may be too high, as it lacks the seeds on which the baseline failed.
@@ -146,13 +149,6 @@ def judged(
         return Judgement()
     note = "a gain of the margin is ruled out" if better and verdict != "worse" else ""
     return Judgement("fail", verdict, "identical" if identical else note)
-
-
-def _note_of_pass(low: float, high: float, verdict: str) -> str:
-    if verdict == "inconclusive":
-        return "a loss of the margin is ruled out"
-    sign = "above" if low > 0 else "below" if high < 0 else ""
-    return f"{sign} 0, within the margin" if sign and verdict == "equivalent" else ""
 
 
 # The two sides
@@ -166,13 +162,11 @@ class Side:
         site: the code and where it runs.
         arguments: after the words that both commands share.
         called: its name in messages.
-        commit: its full hash; None for the current files.
     """
 
     site: Site
     arguments: tuple[str, ...]
     called: str
-    commit: str | None = None
 
 
 class Sides(NamedTuple):
@@ -213,5 +207,4 @@ def compared_sides(question: Question, here: Path) -> Sides:
         )
     then = Site(commit.digest, {"here": str(commit.here), "timeout": question.timeout})
     called = f"{question.baseline} ({commit.name[:10]}){f' with {more}' if more else ''}"
-    baseline = Side(then, against, called, commit.name)
-    return Sides(baseline, replace(now, called="the current files"))
+    return Sides(Side(then, against, called), replace(now, called="the current files"))

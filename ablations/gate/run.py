@@ -220,7 +220,7 @@ class Gate:
             same = replace(verdict, outcome=outcome, verdict="equivalent", reason=reason)
             return replace(same, decided=True)
         for stage in self.stages:
-            if (runs := self._run(self._with_seeds(stage.seeds))) is None:
+            if (runs := self._run(self._with_seeds(stage.seeds, stage.seeds))) is None:
                 ended = f"the time was up before the stage of {stage.seeds} seeds ended"
                 return replace(verdict, reason=f"{ended}; repeat the command to continue")
             verdict = self._judge(stage, runs, verdict)
@@ -241,7 +241,7 @@ class Gate:
 
     def baseline_scores(self) -> list[float]:
         """Run the baseline on the first stage's seeds. Raises UserError if all runs fail."""
-        runs = self._run(self._with_seeds(self.stages.seeds[0], change=0))
+        runs = self._run(self._with_seeds(self.stages.seeds[0], 0))
         if runs is None:
             return []
         self._require_values(runs)
@@ -251,9 +251,8 @@ class Gate:
         if not self.executor.quiet:
             print(text, flush=True)
 
-    def _with_seeds(self, seeds: int, change: int | None = None) -> Plan:
-        change = seeds if change is None else change
-        return with_seeds(self.plan, {(TASK, BASELINE): seeds, (TASK, CHANGE): change})
+    def _with_seeds(self, baseline: int, change: int) -> Plan:
+        return with_seeds(self.plan, {(TASK, BASELINE): baseline, (TASK, CHANGE): change})
 
     def _run(self, plan: Plan) -> Runs | None:
         """Run a plan; return its runs, or None if time is up before all have ended."""
@@ -270,15 +269,14 @@ class Gate:
         difference = self._difference(scores, stage.level)
         difference = replace(difference, high=self._difference(scores, above).high)
         lost, absent = self._lost(runs), scores.isna()
+        both = runs.where(runs.runs.seed.isin(scores.dropna().index))
         judgement = judged(
             difference,
             margin,
             stage.level,
             last=last,
             better=self.question.better,
-            identical=runs.where(runs.runs.seed.isin(scores.dropna().index)).identical(
-                [TASK], CHANGE, BASELINE
-            ),
+            identical=both.identical([TASK], CHANGE, BASELINE),
             more_failures=lost.number or -int((absent[BASELINE] & ~absent[CHANGE]).sum()),
         )
         reason, chance, decided = lost.reason, None, lost.fails or judgement != Judgement()
@@ -288,10 +286,8 @@ class Gate:
             chance = self._chance(scores, margin)
             decided = chance < self.question.futility
             if decided and not reason:
-                reason = (
-                    f"with {self.stages[-1].seeds} seeds it would pass with a probability of "
-                    f"{chance:.0%}"
-                )
+                most = f"with {self.stages[-1].seeds} seeds"
+                reason = f"{most} it would pass with a probability of {chance:.0%}"
         if not reason and self.paired and _seedless(scores):
             reason = "every seed gives the same number; check that the command uses {seed}"
         about = (judgement.outcome, judgement.verdict, chance)
@@ -377,7 +373,6 @@ class Gate:
             "line": f"gate: {verdict.text}",
             "baseline": self.sides.baseline.called,
             "change": self.sides.change.called,
-            "commit": self.sides.baseline.commit,
             "command": list(question.line.run),
             "rate": question.rate,
             "pass_rate": question.passes,
@@ -428,9 +423,6 @@ def _seedless(scores: pd.DataFrame) -> bool:
 
 def _require_free(name: str, results: Path) -> None:
     require_name("--name", name)
-    known = studies.studies().get(name)
-    variants = set(known.variants) if known else set()
-    if not known and has_run(results, name):
-        variants = set(read_plan(results, name).variants)
-    if variants and variants != {BASELINE, CHANGE}:
+    stored = set(read_plan(results, name).variants) if has_run(results, name) else ()
+    if name in studies.studies() or (stored and stored != {BASELINE, CHANGE}):
         raise UserError(f"'{name}' is a study already: give the gate another --name")

@@ -13,5 +13,4 @@ Curves may come from any trainer.
 ALPHA = 0.01  # probability of a false alarm
 EFFECT = 0.15  # smallest loss worth detecting, as a share of the baseline's learned range
 MOST_SEEDS = 32
-FOLDER = "learning_curves"  # of pytest's baselines, next to the test
 REPORTED = "learning_curve"  # the property of a test report that holds lines for pytest's summary

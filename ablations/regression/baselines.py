@@ -29,23 +29,13 @@ from ablations.core.files import Foreign, parse_object, read_bytes
 from ablations.core.plan import CellEntry, Flags
 from ablations.errors import UserError, count
 from ablations.names import require_name
-from ablations.records import Plan, as_read, read_plan, read_record, usable_record, write_atomically
+from ablations.records import Plan, as_read, read_plan, read_record, write_atomically
 from ablations.regression.curves import Curves, Run, require_scores
 from ablations.regression.design import require_seeds
 
 FORMAT = 2
 HEAD = ["curves", "seed", "step", "value"]
-
-
-class Origin(TypedDict, total=False):
-    """What trained the curves: library versions, commit, processor, device."""
-
-    versions: Mapping[str, str]
-    commit: str
-    changed: bool
-    processor: str
-    device: str
-    machine: str
+ORIGIN = ("versions", "commit", "changed", "processor", "device", "machine")  # kept of a run's
 
 
 class Stored(Flags, total=False):
@@ -60,7 +50,6 @@ class Described(TypedDict):
 
     curves: Mapping[str, About]
     requests: list[Stored]
-    provenance: Origin
 
 
 class About(TypedDict):
@@ -92,7 +81,6 @@ class Baseline:
 
     name: str
     groups: Mapping[str, Group]
-    provenance: Origin = field(default_factory=Origin)
     requests: tuple[Stored, ...] = ()
 
 
@@ -118,8 +106,8 @@ def write(
     stem: Path,
     name: str,
     groups: Mapping[str, Group],
-    provenance: Origin | None = None,
     requests: Sequence[Stored] = (),
+    provenance: Mapping[str, Json] | None = None,
 ) -> None:
     """Write a baseline, or replace it."""
     data = _csv(groups)
@@ -173,7 +161,7 @@ def read(stem: Path, name: str) -> Baseline:
             f"the baseline '{name}' is damaged: {why}: restore '{path}' and '{data.name}', or save "
             f"it again"
         ) from None
-    return Baseline(name, groups, about["provenance"], tuple(about["requests"]))
+    return Baseline(name, groups, tuple(about["requests"]))
 
 
 def missing(stem: Path, name: str) -> UserError:
@@ -237,13 +225,13 @@ def save(plans: Sequence[Plan], results: Path, name: str) -> Mapping[str, Group]
     require_seeds(min(len(group.curves) for group in groups.values()))
     first = read_record(results, plans[0].cells[0].hash)
     requests = [
-        decode(
-            Stored, as_read({"study": of.name, **({"file": of.file} if of.file else {}), **asked})
-        )
-        for of, asked in ((plan.study, plan.request) for plan in plans)
+        decode(Stored, as_read({"study": of.name, "file": of.file or "", **plan.request}))
+        for plan in plans
+        if (of := plan.study)
     ]
-    provenance = decode(Origin, as_read(first.provenance)) if first else None
-    write(stem_of(results, name), name, groups, provenance, requests)
+    made_with = as_json(first.provenance) if first else {}
+    provenance = {key: value for key, value in made_with.items() if key in ORIGIN}
+    write(stem_of(results, name), name, groups, requests, provenance)
     return groups
 
 
@@ -304,20 +292,6 @@ def training(
         return {n: _curves(records, plan, n, of) for n, (plan, of) in cells.items()}
 
     return train
-
-
-def made_alike(baseline: Baseline, records: Path) -> str:
-    """Return a message: do the library versions and the device of records equal the baseline's?"""
-    names = (path.parent.name for path in (records / "cells").glob("[0-9a-f]*/record.json"))
-    first = next(filter(None, (usable_record(records, name) for name in names)), None)
-    if first is None:
-        return "versions and device are unknown"
-    before, now = (
-        {**side.get("versions", {}), "device": side.get("device")}
-        for side in (baseline.provenance, first.provenance)
-    )
-    changed = [f"{k} {v} → {now.get(k, 'none')}" for k, v in before.items() if now.get(k) != v]
-    return f"changed: {', '.join(changed)}" if changed else "versions and device are the same"
 
 
 def _groups_of(plan: Plan) -> dict[str, list[CellEntry]]:

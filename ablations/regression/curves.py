@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,7 +16,6 @@ from ablations.stats import Floats
 # steps `[points]`, values `[points]` (NaN: no value) -> a number in units of the metric
 Score = Callable[[Floats, Floats], float]
 SCORES: Mapping[str, Score] = {"final": final, "auc": auc}
-Rows: TypeAlias = "Sequence[Sequence[float] | Floats] | Floats"
 Data: TypeAlias = Any  # an array `[seeds, points]`, or a data frame of any library
 
 
@@ -59,14 +58,6 @@ class Curves:
         """Return the number of seeds, including failed ones."""
         return len(self.runs) + len(self.failed)
 
-    def of(self, seeds: Iterable[int]) -> Curves:
-        """Return the curves of these seeds, in this order."""
-        wanted = list(seeds)
-        return Curves(
-            {seed: self.runs[seed] for seed in wanted if seed in self.runs},
-            {seed: self.failed[seed] for seed in wanted if seed in self.failed},
-        )
-
     def at(self, steps: Floats) -> Curves:
         """Return all curves at the same steps."""
         return Curves({s: Run(steps, run.at(steps)) for s, run in self.runs.items()}, self.failed)
@@ -82,7 +73,7 @@ class Curves:
 def from_user(
     data: Data,
     *,
-    steps: Rows | Sequence[float] | None = None,
+    steps: Sequence[float] | Floats | None = None,
     seeds: Sequence[int] | None = None,
     missing_ok: bool = False,
     scores: Mapping[str, Score] = SCORES,
@@ -91,13 +82,14 @@ def from_user(
 
     Args:
         data: an array `[seeds, points]`, or a data frame with the columns seed, step and value.
-        steps: of an array's points, for all rows or for each row; default: 1, 2, ...
+        steps: of an array's points; default: 1, 2, ...
         seeds: of an array's rows; default: 0, 1, ...
         missing_ok: accept NaN as a point without a value (no episode ended).
         scores: functions that must give each curve a finite score.
     """
     try:
-        seeds_of, marks, values = _columns(data) if is_frame(data) else _rows(data, steps, seeds)
+        points = _columns(data) if hasattr(data, "columns") else _rows(data, steps, seeds)
+        seeds_of, marks, values = points
     except (TypeError, ValueError) as why:
         raise UserError(
             f"curves are an array [seeds, points], with a number in seeds= for each row and one in "
@@ -127,23 +119,17 @@ def from_user(
     return curves
 
 
-def is_frame(data: Data) -> bool:
-    """Return whether the curves are a data frame of some library."""
-    return hasattr(data, "columns")
-
-
 def _rows(
-    data: Rows, steps: Rows | Sequence[float] | None, seeds: Sequence[int] | None
+    data: Data, steps: Sequence[float] | Floats | None, seeds: Sequence[int] | None
 ) -> list[Floats]:
-    """Return seed, step and value of each point of an array, whose rows may differ in length."""
-    values = [np.asarray(row, np.float64) for row in data]
-    given: Any = range(1, max(map(len, values), default=0) + 1) if steps is None else steps
-    marks = list(given) if len(given) and np.ndim(given[0]) else [given] * len(values)
-    names = range(len(values)) if seeds is None else seeds
-    parts = [np.zeros((3, 0))]
-    for seed, step, value in zip(names, marks, values, strict=True):
-        parts.append(np.array([np.full(len(value), float(seed)), step, value], np.float64))
-    return [*np.concatenate(parts, axis=1)]
+    """Return seed, step and value of each point of an array."""
+    values = np.asarray(data, np.float64)
+    rows, points = values.shape
+    names = np.asarray(range(rows) if seeds is None else seeds, np.float64)
+    marks = np.asarray(range(1, points + 1) if steps is None else steps, np.float64)
+    if (len(names), len(marks)) != (rows, points):
+        raise ValueError(f"{rows} rows of {points} points, {len(names)} seeds, {len(marks)} steps")
+    return [np.repeat(names, points), np.tile(marks, rows), values.ravel()]
 
 
 def _columns(data: Data) -> list[Floats]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ablations.errors import UserError
-from ablations.regression import ALPHA, EFFECT, FOLDER, MOST_SEEDS, REPORTED, baselines, check
+from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, REPORTED, baselines, check
 from ablations.regression.baselines import Group
 from ablations.regression.check import Check, Terms
-from ablations.regression.curves import SCORES, Curves, Data, Rows, Score, from_user, is_frame
+from ablations.regression.curves import SCORES, Curves, Data, Score, from_user
 
 BASELINE_SEEDS = 24
+FOLDER = "learning_curves"  # of baselines, next to the test
 UPDATE = "`pytest --learning-curve-update`"
 Trainer = Callable[[tuple[int, ...]], Data]
 
@@ -34,7 +36,7 @@ class LearningCurve:
         name: str | None = None,
         metric: str = "return",
         higher_is_better: bool = True,
-        steps: Rows | Sequence[float] | None = None,
+        steps: Sequence[float] | None = None,
         seeds: Sequence[int] | None = None,
         effect: float = EFFECT,
         unit: float | None = None,
@@ -53,7 +55,7 @@ class LearningCurve:
             name: of the baseline; default: the test's name. Two tests cannot share a baseline.
             metric: the name of the values; must equal the baseline's.
             higher_is_better: the direction of the metric.
-            steps: of an array's points, for all rows or for each row; default: 1, 2, ...
+            steps: of an array's points; default: 1, 2, ...
             seeds: of an array's rows; default: 0, 1, ...
             effect: the smallest loss worth detecting (0.15), as a share of `unit`.
             unit: a range of the metric; default: from the lowest to the highest point of the
@@ -75,25 +77,20 @@ class LearningCurve:
             stem = self._claimed(name)
             terms = Terms(alpha, effect, unit, higher_is_better, most_seeds, scores)
 
-            def read(given: Data, which: Sequence[int] | None) -> Curves:
-                return from_user(
-                    given, steps=steps, seeds=which, missing_ok=missing_ok, scores=scores
-                )
+            read = partial(from_user, steps=steps, missing_ok=missing_ok, scores=scores)
 
             def trained(wanted: tuple[int, ...]) -> Curves:
-                got = curves(wanted) if callable(curves) else curves
-                return read(got, None if is_frame(got) else wanted)
+                return read(curves(wanted), seeds=wanted)
 
             if self._config.getoption("--learning-curve-update"):
                 few = tuple(range(baseline_seeds))
-                now = trained(few) if callable(curves) else read(curves, seeds)
-                group = Group(now, metric, higher_is_better)
-                return self._update(stem, name, group, terms)
+                now = trained(few) if callable(curves) else read(curves, seeds=seeds)
+                return self._update(stem, name, Group(now, metric, higher_is_better), terms)
             baseline = _baseline(stem, name, metric, higher_is_better)
             if callable(curves):
                 result = check.sequential(baseline, trained, terms)
             else:
-                result = check.check(baseline, read(curves, seeds), terms)
+                result = check.check(baseline, read(curves, seeds=seeds), terms)
         except UserError as error:  # from None, or pytest would show both errors
             raise pytest.fail.Exception(f"learning_curve: {error}", pytrace=False) from None
         self._report(name, result, metric)
@@ -141,6 +138,7 @@ class LearningCurve:
 
     def _note(self, text: str) -> None:
         self._request.node.user_properties.append((REPORTED, text))
+        self._request.node.add_report_section("call", "learning curves", text)
 
     def _default_name(self) -> str:
         test = self._request.node.nodeid.partition("::")[2].replace("::", ".")
@@ -156,8 +154,7 @@ class LearningCurve:
         test = self._request.node.nodeid
         owner = self._names.setdefault(str(stem), test)
         if owner != test or str(stem) in self._used:
-            other = f"by {owner}" if owner != test else "earlier in this test"
-            raise UserError(f"the name '{name}' is used {other}: give each check its own name=")
+            raise UserError(f"the name '{name}' is used by {owner}: give each check its own name=")
         self._used.add(str(stem))
         return stem
 

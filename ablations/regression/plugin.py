@@ -12,7 +12,6 @@ test uses the fixture (fixture.py).
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,18 +37,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="draw every check in this folder; default: only failed checks, in pytest's tmp_path",
     )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the checks of a failed test."""
-    report = yield
-    lines = [str(text) for name, text in item.user_properties if name == REPORTED]
-    if lines and report.when == "call" and report.failed:
-        report.sections.append(("Learning curves", "\n\n".join(lines)))
-    return report
 
 
 @pytest.fixture

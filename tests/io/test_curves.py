@@ -97,10 +97,13 @@ def test_where_seeds_log_decides_no_verdict(tmp_path: Path, steps: Callable[[int
     assert np.diff(values.mean(axis=0)).min() > -0.2
 
     def curves(gain: float) -> Curves:
-        marks = [steps(seed) for seed in range(12)]
-        rows = [value("a", 2 * seed, m) for seed, m in enumerate(marks)]
-        shifts = [(gain - GAINS["a"]) * np.sqrt(m / END) for m in marks]
-        return from_user([r + s for r, s in zip(rows, shifts, strict=True)], steps=marks)
+        marks = {seed: steps(seed) for seed in range(12)}
+        shifts = {seed: (gain - GAINS["a"]) * np.sqrt(m / END) for seed, m in marks.items()}
+        frames = [
+            pd.DataFrame({"seed": seed, "step": m, "value": value("a", 2 * seed, m) + shifts[seed]})
+            for seed, m in marks.items()
+        ]
+        return from_user(pd.concat(frames))
 
     baseline = curves(10.0)
     assert np.ptp(learned(baseline)) == pytest.approx(high - low, rel=0.25)

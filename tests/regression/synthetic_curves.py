@@ -27,6 +27,10 @@ def made(seeds: Sequence[int], loss: float = 0.0, stream: int = 0) -> Curves:
     return from_user(array(seeds, loss, stream), steps=STEPS, seeds=seeds)
 
 
+def some(curves: Curves, seeds: Sequence[int]) -> Curves:
+    return Curves({seed: curves.runs[seed] for seed in seeds})
+
+
 def independent(
     random: np.random.Generator, seeds: Sequence[int], *, final: float = 0.0, area: float = 0.0
 ) -> Curves:

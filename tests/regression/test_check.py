@@ -10,7 +10,7 @@ import numpy as np
 import pandas
 import pytest
 from scipy import stats
-from synthetic_curves import STEPS, array, independent, made
+from synthetic_curves import STEPS, array, independent, made, some
 
 from ablations.errors import UserError
 from ablations.regression.check import (
@@ -83,7 +83,7 @@ def test_the_first_step_that_differs_is_named_whoever_it_is() -> None:
     rows[7, 12] = np.nextafter(rows[7, 12], np.inf)
     rows[3, 15] += 1.0
     assert first_difference(from_user(rows, steps=STEPS), BASELINE) == (7, STEPS[12])
-    assert first_difference(BASELINE.of([5, 2]), BASELINE) is None
+    assert first_difference(some(BASELINE, [5, 2]), BASELINE) is None
 
 
 def test_seeds_are_added_only_while_undecided() -> None:
@@ -141,8 +141,8 @@ def test_the_design_follows_spread_level_and_seeds_of_the_baseline() -> None:
     assert loud.caught["final"] > calm.caught["final"]
     stricter = design(BASELINE, effect=0.05, alpha=0.001)
     assert stricter.needed is None or stricter.needed > calm.needed
-    small = design(BASELINE.of(range(6)), effect=0.05)
-    spread = [BASELINE.of(range(n)).scores()["final"].std(ddof=1) for n in (6, 24)]
+    small = design(some(BASELINE, range(6)), effect=0.05)
+    spread = [some(BASELINE, range(n)).scores()["final"].std(ddof=1) for n in (6, 24)]
     assert small.caught["final"] / spread[0] > 1.3 * calm.caught["final"] / spread[1]
     assert small.lucky > calm.lucky > 0.01
     huge = design(made(range(2_000)), effect=0.05)
@@ -209,7 +209,7 @@ def test_a_point_at_step_0_is_a_point() -> None:
     values = np.concatenate([np.zeros((24, 1)), array(range(24))], axis=1)
     found = from_user(values, steps=[0, *STEPS])
     assert found.steps[0] == 0
-    assert check(found, found.of(range(8))).identical
+    assert check(found, some(found, range(8))).identical
 
 
 def test_seeds_may_have_steps_of_their_own() -> None:
@@ -220,8 +220,8 @@ def test_seeds_may_have_steps_of_their_own() -> None:
     def seen_elsewhere(loss: float) -> Curves:
         inner = [random.choice(np.arange(100, 9_900), 60, replace=False) for _ in range(24)]
         marks = [np.append(np.sort(row), 10_000 - random.integers(50)) for row in inner]
-        rows = [r.at(m) - loss for m, r in zip(marks, whole.runs.values(), strict=True)]
-        return from_user(rows, steps=marks)
+        runs = zip(marks, whole.runs.values(), strict=True)
+        return Curves({s: Run(m.astype(float), r.at(m) - loss) for s, (m, r) in enumerate(runs)})
 
     uneven = seen_elsewhere(0.0)
     assert len(uneven.steps) > 500
@@ -231,7 +231,7 @@ def test_seeds_may_have_steps_of_their_own() -> None:
     # Against a baseline with yet other steps, both ways round.
     assert check(BASELINE, uneven).outcome == check(uneven, BASELINE).outcome == "pass"
     assert check(BASELINE, seen_elsewhere(12.0)).verdict == "worse"
-    again = check(uneven, uneven.of([5, 7, 9, 11]))
+    again = check(uneven, some(uneven, [5, 7, 9, 11]))
     assert again.identical
     assert all(row.difference == 0 for row in again.rows)
 
@@ -246,8 +246,8 @@ def test_logging_more_often_is_no_change() -> None:
 
 def test_stages_of_uneven_curves_are_taken_together() -> None:
     def more(seeds):
-        marks = [STEPS - seed % 7 for seed in seeds]
-        return from_user(array(seeds, 0.7, 2), steps=marks, seeds=seeds)
+        rows = array(seeds, 0.7, 2)
+        return Curves({s: Run(STEPS - s % 7.0, row) for s, row in zip(seeds, rows, strict=True)})
 
     found = sequential(BASELINE, more, Terms(effect=0.01))
     assert len(found.now) == found.design.stages.seeds[-1]
@@ -347,7 +347,7 @@ def checked(baseline: str, change: str, **how) -> Check:
     terms = Terms(alpha=0.02, higher_is_better=unit > 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return check(curves(old, 0.0, unit, add), now.of(order), terms)
+        return check(curves(old, 0.0, unit, add), some(now, order), terms)
 
 
 @pytest.mark.parametrize(("baseline", "change"), [*itertools.product(BASELINES, CHANGES)])
