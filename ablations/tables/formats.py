@@ -9,7 +9,6 @@ shares are in units of the score).
 from __future__ import annotations
 
 import html
-import io
 import itertools
 import math
 import re
@@ -444,14 +443,10 @@ def _terminal(
     from rich.table import Table
     from rich.text import Text
 
-    screen = Console(width=width)
-    out = io.StringIO()
-    console = Console(
-        file=out, width=screen.width, highlight=False, force_terminal=screen.is_terminal
-    )
+    console = Console(width=width, highlight=False)
     cells = texts.drop(columns="task", errors="ignore").map(lambda cell: printable(str(cell)))
     tasks = list(texts["task"]) if "task" in texts else [""] * len(frame)
-    widths, left_out = _fitted(cells, tasks, screen.width)
+    widths, left_out = _fitted(cells, tasks, console.width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name, fixed in widths.items():
         table.add_column(str(name), overflow="fold", width=fixed)
@@ -468,16 +463,18 @@ def _terminal(
         if text:
             console.print(Text(printable(text), style))
 
-    if frame.attrs.get("title"):
-        title = ": ".join(dict.fromkeys([frame.attrs["study"], frame.attrs["title"]]))
-        say(title + (f", profile {name}" if (name := frame.attrs.get("profile")) else ""), "bold")
-    say(frame.attrs.get("summary"))
-    console.print(table)
-    omitted = ", ".join(left_out[::-1])
-    say(f"omitted here: {omitted}; --columns shows them" if left_out else "", "dim")
-    for text in (about.get("caption"), *about.get("notes", ())):
-        say(text, "dim")
-    return out.getvalue().rstrip("\n")
+    with console.capture() as printed:
+        if title := frame.attrs.get("title"):
+            profile = frame.attrs.get("profile")
+            title = ": ".join(dict.fromkeys([frame.attrs["study"], title]))
+            say(f"{title}, profile {profile}" if profile else title, "bold")
+        say(frame.attrs.get("summary"))
+        console.print(table)
+        omitted = ", ".join(left_out[::-1])
+        say(omitted and f"omitted here: {omitted}; --columns shows them", "dim")
+        for text in (about.get("caption"), *about.get("notes", ())):
+            say(text, "dim")
+    return str(printed.get()).rstrip("\n")
 
 
 def _fitted(

@@ -335,6 +335,9 @@ def test_the_best_mean_and_those_not_significantly_below_are_marked(study_runs) 
     assert list(rows.index[rows.best]) == [rows["mean"].idxmax()]
     assert set(rows.index[rows.best | rows.tied]) == {"standard", "brax", "masked_truncation"}
     assert frame[frame.task == ALL_TASKS].best.sum() == 1
+    versus = {"done_cut": "done_cut", "masked_truncation": "done_cut"}
+    frame = compare(study_runs(finals, units=UNITS, versus=versus, name="two_ranges"))
+    assert dict(frame.groupby("task").best.sum()) == {"reacher": 1, "hopper": 1, ALL_TASKS: 2}
 
 
 @pytest.mark.parametrize(
