@@ -47,7 +47,6 @@ from ablations.request import Request
 from ablations.studies import Study, Variant
 from ablations.tasks import Task
 from ablations.trainers import TrainerSpec, composer
-from ablations.trainers.trainer import ResolvedSettings
 
 Set = frozenset[str]
 
@@ -57,9 +56,8 @@ class Gap:
     """The difference between two configurations of one trainer on one task.
 
     start, end: the values of all settings that either reads; a setting that only one reads has the
-    same value in both. names: the settings that both read and that differ. brought: a setting that
-    only one reads -> the first name that causes it. of_end: the settings that the end reads.
-    defaults: the defaults of choices and hyperparameters.
+    same value in both. names: the settings that both read and that differ. defaults: the defaults
+    of choices and hyperparameters.
     """
 
     definition: TrainerSpec
@@ -67,8 +65,6 @@ class Gap:
     start: Settings
     end: Settings
     names: tuple[str, ...]
-    brought: Mapping[str, str | None]
-    of_end: frozenset[str]
     defaults: Settings
     _composed: dict[Set, Configuration] = field(default_factory=dict, repr=False)
 
@@ -91,6 +87,22 @@ class Gap:
             self._composed[switched] = config
         return self._composed[switched]
 
+    def brings(self, name: str) -> tuple[Settings, Settings]:
+        """Return the settings that only the start reads, or only the end, because of a setting."""
+        every = Set(self.names)
+        return self._lost(Set(), Set({name})), self._lost(every, every - {name})
+
+    def _lost(self, switched: Set, without: Set) -> Settings:
+        """Return the settings that a configuration reads, and neither of two others."""
+        opposite = Set(self.names) - switched
+        with contextlib.suppress(UserError):  # a rule refuses one of them
+            read, *others = (
+                settings_read(self.definition.completed(self.compose(names)))
+                for names in (switched, without, opposite)
+            )
+            return {name: read[name] for name in read if not any(name in of for of in others)}
+        return {}
+
 
 def gap(definition: TrainerSpec, task: Task, start: Settings, end: Settings) -> Gap:
     """Return the gap between two sets of values.
@@ -110,45 +122,13 @@ def gap(definition: TrainerSpec, task: Task, start: Settings, end: Settings) -> 
         )
     a, b = map(settings_read, configs)
     names = tuple(name for name in a if name in b and a[name] != b[name])
-    brought = {
-        name: _bringer(definition, configs[name in b], configs[name in a], name, names)
-        for name in (*a, *b)
-        if (name in a) != (name in b)
-    }
     common = {**environments[0], **b, **a}
     defaults: dict[str, Json] = dict(definition.axes)
     defaults |= {name: one.default for name, one in definition.known_numbers().items()}
-    found = Gap(definition, task, common, {**common, **b}, names, brought, frozenset(b), defaults)
+    found = Gap(definition, task, common, {**common, **b}, names, defaults)
     if found.compose(()) == found.compose(names):
         raise UserError("the two are identical: there is no gap to explain")
     return found
-
-
-def _bringer(
-    definition: TrainerSpec,
-    reader: Configuration,
-    other: Configuration,
-    name: str,
-    names: Sequence[str],
-) -> str | None:
-    """Return the first name whose value causes `reader` to read a setting, unlike `other`."""
-
-    def reads(changed: str) -> bool:
-        made, options = dict(reader["choices"]), dict(reader["structure"])
-        if changed in made:
-            made[changed] = other["choices"][changed]
-        if changed in options:
-            options[changed] = other["structure"][changed]
-        return name in definition.reads(
-            ResolvedSettings(
-                definition.task(reader["task"]["name"]),
-                reader["task"]["settings"],
-                {**{n: option.default for n, option in definition.structure.items()}, **options},
-                {**definition.axes, **{axis: choice["name"] for axis, choice in made.items()}},
-            )
-        )
-
-    return next((changed for changed in names if not reads(changed)), None)
 
 
 def grouped(
@@ -369,12 +349,6 @@ def _described(
     orders: Mapping[int, Sequence[str]],
 ) -> StoredStudy:
     """Return the study of an explanation, with its details."""
-
-    def brings(setting: str) -> tuple[Settings, Settings]:
-        by_it = [name for name, by in found.brought.items() if by == setting]
-        at_start = {name: found.start[name] for name in by_it if name not in found.of_end}
-        return at_start, {name: found.start[name] for name in by_it if name in found.of_end}
-
     return msgspec.structs.replace(
         described_study(start.study, request),
         name=request.study,
@@ -388,7 +362,7 @@ def _described(
             details={
                 detail: Detail(
                     settings={name: (found.start[name], found.end[name]) for name in names},
-                    brings={name: brings(name) for name in names if any(brings(name))},
+                    brings={name: of for name in names if any(of := found.brings(name))},
                 )
                 for detail, names in details.items()
             },
