@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from ablations.engine.job import Cell, Lane, Saved
 from ablations.engine.machine import arithmetic
 from ablations.records import as_read, canonical, flush_to_disc, write_atomically
 
-FORMAT = 3
+FORMAT = 4
 
 # Other versions of these packages may compute other bits from the same state.
 DECISIVE = ("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax", "mujoco", "mujoco-mjx")
@@ -48,24 +47,18 @@ class Refused(Exception):
 class Spent(Part, frozen=True):
     """The cost of a run so far, over all of its processes.
 
-    seconds: the training time. resumed: the steps at which the run was resumed. arithmetic: of all
-    processes that trained it.
+    seconds: the training time. resumed: the steps at which the run was resumed.
     """
 
     seconds: float = 0.0
     resumed: tuple[int, ...] = ()
-    arithmetic: tuple[str, ...] = ()
 
-
-def as_provenance(spent: Spent, seconds: float) -> Provenance:
-    """Return the cost for a record. seconds: the time of the last process."""
-    found: Provenance = {
-        "seconds": round(spent.seconds + seconds, 3),
-        "versions": provenance.versions_with_arithmetic(spent.arithmetic),
-    }
-    if spent.resumed:
-        found["resumed_at_steps"] = list(spent.resumed)
-    return found
+    def provenance(self, seconds: float) -> Provenance:
+        """Return the cost for a record. seconds: the time of the last process."""
+        found: Provenance = {"seconds": round(self.seconds + seconds, 3)}
+        if self.resumed:
+            found["resumed_at_steps"] = list(self.resumed)
+        return found
 
 
 class _Description(Part, frozen=True):
@@ -94,7 +87,6 @@ def save(results: Path, cell: Cell, saved: Saved, spent: Spent) -> None:
 
     arrays = {name: np.asarray(array) for name, array in saved.state.items()}
     state = serialization.msgpack_serialize(arrays)
-    kinds = tuple(dict.fromkeys((*spent.arithmetic, arithmetic())))
     description = _Description(
         format=FORMAT,
         cell=cell.hash,
@@ -102,7 +94,7 @@ def save(results: Path, cell: Cell, saved: Saved, spent: Spent) -> None:
         point=saved.point,
         columns=list(saved.lane.columns.items()),
         diverged=saved.lane.diverged,
-        spent=msgspec.structs.replace(spent, arithmetic=kinds),
+        spent=spent,
     )
     path = path_of(results, cell.hash, saved.point)
     write_atomically(path, sealed(as_read(msgspec.structs.asdict(description)), state))
@@ -171,22 +163,11 @@ def discard_after(results: Path, cell: str, point: int) -> None:
             os.rename(path_of(results, cell, later), aside)
 
 
-def tidy(results: Path, cell: str) -> None:
-    """Delete temporary files that a killed process left."""
-    work = work_folder(results, cell)
-    for pattern in ("checkpoints/.*", ".*", "policies/.*.npz.*"):
-        for path in work.glob(pattern):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-
-
 def _versions() -> dict[str, str]:
     import jax
 
     found = {name: v for name, v in provenance.versions().items() if name in DECISIVE}
-    return found | {"device": jax.devices()[0].device_kind}
+    return found | {"device": jax.devices()[0].device_kind, "arithmetic": arithmetic()}
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,10 @@ _RUN = "[0-9a-f]{8}"
 OURS = {
     "cells": rf"{_CELL}|\.{_CELL}\..+",
     "set-aside": rf"{_CELL}(-checkpoint-\w+)?-{_RUN}",
-    "cache": rf"\w+-{_CELL}\.program(\.lock)?|.+-[0-9a-f]{{64}}-(cache|atime)",
-    "code": _CELL,
     "work": _CELL,
     "work/logs": rf"{_RUN}(\.\d+)?-\d+\.log",
     "work/programs": rf"{_CELL}-\d+",
-    "work/orders": rf"{_RUN}(\.\d+)?\.(json|stopped)",
+    "work/orders": rf"{_RUN}(\.\d+)?\.json",
     "work/ended": rf"{_CELL}\.json",
     "work/submissions": _RUN,
 }
@@ -45,9 +43,9 @@ def size(path: Path) -> int:
 def waste(results: Path) -> list[Path]:
     """Find files that neither a plan nor a running process needs; [] if no plan is stored.
 
-    They are checkpoints and other files of unfinished runs, records that were set aside or belong
-    to no plan, and programs of earlier versions. While something runs here or waits in a queue, no
-    file of unfinished runs is found.
+    They are checkpoints and other files of unfinished runs, and records that were set aside or
+    belong to no plan. While something runs here or waits in a queue, no file of unfinished runs is
+    found.
     """
     plans = [plan for _, plan in every_plan(results)]
     if not plans:
@@ -64,7 +62,7 @@ def waste(results: Path) -> list[Path]:
             waits = bool(queue.all_submissions(results)) and _has_jobs()
             found += unfinished if idle and not waits else []
     found += (path for path in _ours(results, "work/ended") if read_note(results, path) is None)
-    return [*found, *_ours(results, "cache"), *_ours(results, "code")]
+    return found
 
 
 def _has_jobs() -> bool:

@@ -26,13 +26,11 @@ NEWEST = 1000  # records that speeds are read from
 class Estimate:
     """The jobs that share some runs.
 
-    programs: the runs of each program, with its speed. training: seconds of one worker, without
-    compilation. workers: processes of each job. lanes: parallel runs of each worker. seconds,
-    megabytes: time and memory of each job, with compilation.
+    programs: the runs of each program, with its speed. workers: processes of each job. lanes:
+    parallel runs of each worker. seconds, megabytes: time and memory of each job, with compilation.
     """
 
     programs: tuple[tuple[Sequence[Cell], Speed], ...] = ()
-    training: float = 0.0
     jobs: int = 0
     workers: int = 0
     lanes: int = 1
@@ -119,7 +117,7 @@ def sized(
     each = SPARE_MEMORY * max(speed.megabytes for speed in speeds.values())
     megabytes = SUPERVISOR_MEGABYTES + math.ceil(workers * each)
     programs = tuple((mine, speeds[kind.program]) for kind, mine in groups.items())
-    return Estimate(programs, training, jobs, workers, lanes, seconds, megabytes, gpus)
+    return Estimate(programs, jobs, workers, lanes, seconds, megabytes, gpus)
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:

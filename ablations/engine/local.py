@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TextIO
 from rich.console import Console
 
 from ablations import plugins
-from ablations.engine import provenance
+from ablations.engine import machine, provenance
 from ablations.engine.claims import running
 from ablations.engine.estimate import Estimate, sized, speeds
 from ablations.engine.job import (
@@ -29,7 +29,7 @@ from ablations.engine.job import (
     JobSpec,
     backend_of_all,
 )
-from ablations.engine.machine import accelerators, cores, notices
+from ablations.engine.machine import cores, notices
 from ablations.engine.prepare import Work, prepare
 from ablations.engine.progress import Bar
 from ablations.engine.provenance import OUR_ROOT
@@ -170,8 +170,6 @@ class Outcome:
 
 def job_spec(cells: Sequence[Cell], results: Path, estimated: Estimate, **options: Any) -> JobSpec:
     """Return the job specification of some runs. options: further fields of `JobSpec`."""
-    checkout = provenance.of_checkout()
-    provenance.keep_difference(results, checkout)
     return JobSpec(
         results=str(results),
         cells=tuple(cells),
@@ -179,7 +177,7 @@ def job_spec(cells: Sequence[Cell], results: Path, estimated: Estimate, **option
         lanes=estimated.lanes,
         accelerator=estimated.gpus > 0,
         plugins=plugins.loaded(),
-        provenance=checkout,
+        provenance=provenance.of_checkout(results=results),
         **options,
     )
 
@@ -227,14 +225,13 @@ class Processes:
     def estimate(self, cells: Sequence[Cell], results: Path) -> Estimate:
         """Return how long some runs would take."""
         backend = backend_of_all(cells)
-        devices = accelerators() if backend.compiles else 0
+        devices = machine.accelerators() if backend.compiles else 0
         known = speeds(results, cells, accelerator=devices > 0)
-        most = self.workers or cores()
-        estimated = sized(cells, known, cores=most, gpus=devices, lanes=self.lanes)
-        if self.workers or devices or not backend.compiles:
-            return estimated
-        justified = min(cores(), math.ceil(estimated.training / SECONDS_PER_WORKER))
-        return sized(cells, known, cores=justified, lanes=self.lanes)
+        workers = self.workers or cores()
+        if not (self.workers or devices) and backend.compiles:
+            training = sum(cell.steps / known[cell.program].rate for cell in cells)
+            workers = min(workers, math.ceil(training / SECONDS_PER_WORKER))
+        return sized(cells, known, cores=workers, gpus=devices, lanes=self.lanes)
 
     def carry_out(
         self, work: Work, results: Path, names: str, deadline: float | None = None

@@ -29,10 +29,12 @@ ENVIRONMENT = (
 )
 
 
-def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> Checkout:
+def of_checkout(
+    root: Path = OUR_ROOT, paths: Sequence[str] = OURS, results: Path | None = None
+) -> Checkout:
     """Return the commit of a repository, and the digest of uncommitted changes in some paths.
 
-    Returns {} outside a checkout.
+    The changes are kept as results/differences/<digest>.patch. Returns {} outside a checkout.
     """
     try:
         commit = _git(root, "rev-parse", "HEAD")
@@ -41,7 +43,11 @@ def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> Checkout:
         return {}
     if not changed:
         return {"commit": commit, "changed": False}
-    return {"commit": commit, "changed": True, "difference": digest(difference(root, paths))}
+    patch = difference(root, paths)
+    name = digest(patch)
+    if results and not (path := results / "differences" / f"{name}.patch").exists():
+        write_atomically(path, patch + "\n")
+    return {"commit": commit, "changed": True, "difference": name}
 
 
 def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
@@ -59,16 +65,6 @@ def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
     return "\n".join(filter(None, [text, *added]))
 
 
-def keep_difference(
-    results: Path, of: Checkout, root: Path = OUR_ROOT, paths: Sequence[str] = OURS
-) -> None:
-    """Write the patch that records refer to, differences/<digest>.patch."""
-    if name := of.get("difference"):
-        path = results / "differences" / f"{name}.patch"
-        if not path.exists():
-            write_atomically(path, difference(root, paths) + "\n")
-
-
 def of_command(repository: Checkout, *, accelerator: bool) -> Provenance:
     """Return the provenance of a command, whose packages are unknown."""
     return {
@@ -83,7 +79,7 @@ def of_process() -> Provenance:
     """Return the provenance of a worker."""
     return {
         **_of_machine(),
-        "versions": versions_with_arithmetic(),
+        "versions": {**versions(), "arithmetic": arithmetic()},
         "c_library": " ".join(platform.libc_ver()).strip(),
         "plugins": plugins.digests(),
     }
@@ -95,13 +91,6 @@ def _of_machine() -> Provenance:
         "processor": processor(),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
     }
-
-
-def versions_with_arithmetic(earlier: Sequence[str] = ()) -> dict[str, str]:
-    """Return the versions and the arithmetic of a run. earlier: the arithmetic of its processes."""
-    now = arithmetic()
-    kinds = [*(kind for kind in earlier if kind != now), now]
-    return dict(versions()) | {"arithmetic": " and ".join(kinds)}
 
 
 @functools.cache

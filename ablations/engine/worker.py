@@ -26,7 +26,6 @@ from types import FrameType
 from ablations import plugins
 from ablations.core.record import Provenance
 from ablations.engine.backends import Prepared, RunningBatch
-from ablations.engine.checkpoints import tidy
 from ablations.engine.claims import Claim, checkpoint_points, claim, published, work_folder
 from ablations.engine.job import (
     CANNOT_GO_ON,
@@ -53,7 +52,6 @@ class Worker:
     def __init__(self, job: JobSpec, index: int):
         self.job = job
         self.backend = job.backend
-        self.index = index
         self.results = Path(job.results)
         self._program: tuple[str, Prepared] | None = None
         self._batch: RunningBatch | None = None
@@ -65,9 +63,13 @@ class Worker:
         self._stopping = False
         # Runs that may have no record, by hash. An OrderedDict, because iterating a plain dict
         # visits the slots of all deleted runs.
-        self._waiting: dict[Kind, OrderedDict[str, Cell]] = {}
+        kinds: dict[Kind, OrderedDict[str, Cell]] = {}
         for cell in job.cells:
-            self._waiting.setdefault(cell.kind, OrderedDict())[cell.hash] = cell
+            kinds.setdefault(cell.kind, OrderedDict())[cell.hash] = cell
+        # Each worker starts with a different program: they compile in parallel.
+        programs = list(dict.fromkeys(kind.program for kind in kinds))
+        rank = {program: (i - index) % len(programs) for i, program in enumerate(programs)}
+        self._waiting = dict(sorted(kinds.items(), key=lambda each: rank[each[0].program]))
 
     def run(self) -> None:
         """Train until no run is left."""
@@ -93,8 +95,7 @@ class Worker:
 
     def _claim_block(self) -> list[Cell]:
         """Lock at most `lanes` runs of one kind with equal progress."""
-        for kind in self._kinds():
-            waiting = self._waiting[kind]
+        for kind, waiting in [*self._waiting.items()]:
             loaded = self._program
             lanes = loaded[1].lanes if loaded and loaded[0] == kind.program else self.job.lanes
             block = self._claim_among(waiting, lanes)
@@ -122,7 +123,6 @@ class Worker:
                     continue
                 if not block:
                     start = point
-                tidy(self.results, cell.hash)
                 self._claims.append(held)
                 block.append(cell)
                 if len(block) == lanes:
@@ -130,18 +130,6 @@ class Worker:
         for name in done:
             del waiting[name]
         return block
-
-    def _kinds(self) -> list[Kind]:
-        """Return the kinds of waiting runs, first those of the loaded program.
-
-        Without a loaded program, each worker starts with a different one: they compile in parallel.
-        """
-        kinds = list(self._waiting)
-        programs = list(dict.fromkeys(kind.program for kind in kinds))
-        loaded = self._program[0] if self._program else None
-        start = programs.index(loaded) if loaded in programs else self.index % len(programs)
-        rank = {program: i for i, program in enumerate(programs[start:] + programs[:start])}
-        return sorted(kinds, key=lambda kind: rank[kind.program])
 
     def _last_checkpoint(self, cell: Cell) -> int:
         return max(checkpoint_points(self.results, cell.hash), default=0)

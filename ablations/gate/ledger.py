@@ -48,9 +48,8 @@ from ablations.core.decode import (
 )
 from ablations.core.files import parse_object
 from ablations.engine.backends.command.code import (
-    Copy,
     copied_site,
-    copy_of,
+    digest_of,
     keep_copy,
     place_of,
     root_of,
@@ -379,15 +378,16 @@ def judge(
     arguments, timeout = line.run[len(terms.run) :], question.timeout
     code = question.code(Path.cwd(), path.resolve())
     files = code.files(), code.here, root_of(code.here) or code.here
-    copy = copy_of(*files)
-    now = Version(copy.folder, arguments, " ".join(arguments) or copy.folder[:8], copy.inside)
+    revision = digest_of(*files[:2])
+    inside = code.here.resolve().relative_to(files[2].resolve()).as_posix()
+    now = Version(revision, arguments, " ".join(arguments) or revision[:8], inside)
     stem = path.stem[:80] if NAME.fullmatch(path.stem) else "ledger"
 
     def side(version: Version, called: str) -> Side:
         if version.code == now.code:
             return Side(Site(now.code, place_of(code, timeout)), version.arguments, called)
-        copied = Copy(version.code, version.inside)
-        return Side(copied_site(copied, version.code, timeout), version.arguments, called)
+        site = copied_site(version.code, version.inside, timeout)
+        return Side(site, version.arguments, called)
 
     with locked(path):
         if (ledger := read_ledger(path)) is None:

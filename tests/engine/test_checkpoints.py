@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from ablations.engine import checkpoints, provenance
+from ablations.engine import checkpoints
 from ablations.engine.backends.compiled.program import Block, Program
 from ablations.engine.checkpoints import Refused, Spent
 from ablations.engine.claims import checkpoint_points, read_heartbeat
@@ -187,36 +187,12 @@ def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
     assert len(list((tmp_path / "set-aside").iterdir())) == 2
 
 
-def test_what_a_kill_leaves_half_written_goes(tmp_path, cell, written) -> None:
-    work = written.parents[1]
-    (work / "policies").mkdir()
-    halves = [
-        work / ".heartbeat.json.abc",
-        work / "policies" / ".20.npz.abc",
-        written.parent / ".00000004.msgpack.abc",
-        work / f".{cell.hash}.abc",
-    ]
-    for half in halves:
-        half.mkdir(parents=True)
-    checkpoints.tidy(tmp_path, cell.hash)
-    assert not any(half.exists() for half in halves)
-    assert checkpoints.newest(tmp_path, [cell])[0]
-
-
-def test_a_record_names_the_arithmetic_of_every_process_that_ran_its_cell(
-    tmp_path, cell, halfway, monkeypatch: pytest.MonkeyPatch
+def test_a_checkpoint_of_another_arithmetic_is_refused(
+    tmp_path, cell, written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spent, told = Spent(seconds=5.0, resumed=(100,)), []
-    for kind in ("AVX2", "AVX-512", "AVX2"):
-        for module in (provenance, checkpoints):
-            monkeypatch.setattr(module, "arithmetic", lambda kind=kind: kind)
-        told.append(checkpoints.as_provenance(spent, 0.0)["versions"]["arithmetic"])
-        checkpoints.save(tmp_path, cell, halfway, spent)
-        (((_, spent),), _) = checkpoints.newest(tmp_path, [cell])
-    assert told == ["AVX2", "AVX2 and AVX-512", "AVX-512 and AVX2"]
-    assert spent.arithmetic == ("AVX2", "AVX-512")
-    made = checkpoints.as_provenance(spent, 2.0)
-    assert (made["seconds"], made["resumed_at_steps"]) == (7.0, [100])
+    monkeypatch.setattr(checkpoints, "arithmetic", lambda: "AVX-512")
+    with pytest.raises(Refused, match="other versions wrote it: arithmetic "):
+        checkpoints.load(tmp_path, cell, 3)
 
 
 @pytest.mark.parametrize("limit", [2**31, 2**32])

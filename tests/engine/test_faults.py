@@ -247,13 +247,16 @@ def submission(results: Path, run: str, cells: Collection[Cell]) -> None:
     Submission(run, str(results), 0.0, tuple(studies), tuple(hashes)).write()
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> None:
-    """Slurm's commands say this."""
+def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> list[list[str]]:
+    """Slurm's commands say this; returns the list that receives them."""
+    asked = []
 
     def ask(command: list[str], _: str | None = None) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
         return subprocess.CompletedProcess(command, 0, said.get(command[0], ""), "")
 
     monkeypatch.setattr(queue, "_ask", ask)
+    return asked
 
 
 @pytest.mark.parametrize(
@@ -299,14 +302,12 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
     for run, one in zip(runs, (first, last, other), strict=True):
         submission(tmp_path, run, [one])
     lines = (f"{n}_0|PENDING|None|rl-ablations {run}\n" for n, run in enumerate(runs, 1))
-    answers(monkeypatch, squeue="".join(lines))
-    cancelled: list[str] = []
-    monkeypatch.setattr(queue, "cancel_jobs", cancelled.extend)
+    asked = answers(monkeypatch, squeue="".join(lines))
     assert main(["status", "--cancel", "--results", str(tmp_path)]) == 2
     assert "name the studies whose jobs are to be cancelled" in capsys.readouterr().err
-    assert not cancelled
+    assert not asked
     assert not main(["status", "--cancel", "mine", "--results", str(tmp_path)])
-    assert sorted(cancelled) == ["1_0", "2_0"]
+    assert sorted(asked[-1]) == ["1", "2", "scancel"]
     assert "2 jobs of mine cancelled, with 2 runs" in capsys.readouterr().out
 
 

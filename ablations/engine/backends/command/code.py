@@ -205,9 +205,7 @@ def commit_of(code: Code, revision: str, results: Path) -> Checkout:
     if (root := root_of(code.here)) is None:
         return {}
     paths = [os.path.relpath(path, root) for path in code.files() if path.is_relative_to(root)]
-    commit = provenance.of_checkout(root, paths) if paths else {}
-    provenance.keep_difference(results, commit, root, paths)
-    return commit
+    return provenance.of_checkout(root, paths, results) if paths else {}
 
 
 class Commit(NamedTuple):
@@ -261,21 +259,9 @@ def _git(folder: Path, *arguments: str, environment: dict[str, str] | None = Non
     return os.fsdecode(git(folder, *arguments, environment=environment, seconds=600))
 
 
-class Copy(NamedTuple):
-    """A copy of files. folder: its name in the cache. inside: the folder of the command in it."""
-
-    folder: str
-    inside: str
-
-
-def copy_of(files: Sequence[Path], here: Path, root: Path) -> Copy:
-    """Return the copy that `keep_copy` writes. here: the folder in which the command runs."""
-    return Copy(digest_of(files, here), here.resolve().relative_to(root.resolve()).as_posix())
-
-
 def keep_copy(files: Sequence[Path], here: Path, root: Path) -> None:
-    """Archive the files that are below a root."""
-    archive = _archive(copy_of(files, here, root))
+    """Archive the files that are below a root. here: the folder in which the command runs."""
+    archive = _archive(digest_of(files, here))
     if archive.exists():
         return
     data = io.BytesIO()
@@ -287,16 +273,16 @@ def keep_copy(files: Sequence[Path], here: Path, root: Path) -> None:
     write_atomically(archive, data.getvalue())
 
 
-def copied_site(copy: Copy, code: str, timeout: float | None) -> Site:
+def copied_site(code: str, inside: str, timeout: float | None) -> Site:
     """Unpack a copy; return the site that runs a command in it, in this process.
 
-    copy: see `copy_of`.
     code: the digest of the copy's files.
+    inside: the folder of the command in the copy.
     timeout: the timeout of a run, in seconds.
     Raises UserError: the copy is missing or was changed.
     """
-    archive, folder = _archive(copy), _new_folder()
-    here = folder / copy.inside
+    archive, folder = _archive(code), _new_folder()
+    here = folder / inside
     here.mkdir(parents=True, exist_ok=True)
     try:
         with tarfile.open(archive) as tar:
@@ -311,5 +297,5 @@ def copied_site(copy: Copy, code: str, timeout: float | None) -> Site:
     return Site(code, {"here": str(here), "timeout": timeout})
 
 
-def _archive(copy: Copy) -> Path:
-    return require_private_folder("code") / f"{copy.folder}.tar"
+def _archive(code: str) -> Path:
+    return require_private_folder("code") / f"{code}.tar"

@@ -259,17 +259,13 @@ class Run:
         declared = dict(zip(names, filled(self.line.environment.values(), values), strict=True))
         share = max(1, cores() // self.job.workers)
         environment = environment_of(self.folder, declared, self.job.threads, share)
-        (cwd,) = filled([self.line.cwd], values)
+        (cwd,), log = filled([self.line.cwd], values), self.folder / OUTPUT
         try:
-            return Process(arguments, cwd, environment, self.folder / OUTPUT)
-        except FileNotFoundError as error:
-            raise CommandFailed(f"no program '{arguments[0]}': {error.strerror}") from None
-        except PermissionError:
-            raise CommandFailed(f"'{arguments[0]}' is not executable") from None
+            return Process(arguments, cwd, environment, log)
         except OSError as error:
-            if error.filename is None:  # too many arguments, no memory
-                raise CommandFailed(f"the command cannot start: {error.strerror}") from None
-            raise
+            if error.filename == str(log):
+                raise
+            raise CommandFailed(f"'{arguments[0]}' cannot start: {error.strerror}") from None
 
     def _beat(self, claim: Claim) -> None:
         assert self._process is not None

@@ -17,14 +17,7 @@ from msgspec.structs import replace
 
 from ablations.core.record import Provenance
 from ablations.engine.backends.compiled.executables import Compiled, by_turns, find_or_make, place
-from ablations.engine.checkpoints import (
-    Snapshots,
-    Spent,
-    as_provenance,
-    discard_after,
-    newest,
-    save,
-)
+from ablations.engine.checkpoints import Snapshots, Spent, discard_after, newest, save
 from ablations.engine.claims import Claim
 from ablations.engine.job import Cell, CheckpointPolicy, Lane, Result, Saved, TrainingFailed
 from ablations.errors import UserError, count
@@ -409,7 +402,7 @@ class Training:
         return [
             (
                 self._result(index),
-                {"steps_per_second": rate, **as_provenance(self._spent[index], self.seconds)},
+                {"steps_per_second": rate, **self._spent[index].provenance(self.seconds)},
             )
             for index in range(len(self.cells))
         ]
