@@ -348,7 +348,7 @@ def _submit(options: Mapping[str, Any], plans: list[Plan], results: Path, cluste
         counts = (
             f"{sent.found} done, {sent.queued} queued{new if sent.new else '; nothing to submit'}"
         )
-        lines = sent.estimate.lines() if sent.new else ()
+        lines = [f"    {sent.estimate}"] if sent.new else []
         print(f"{names}: {count(sent.cells, 'run')}: {counts}", *lines, sep="\n")
         if sent.new and not dry:
             print(f"submitted as {sent.array}")
@@ -369,7 +369,7 @@ def _print_what_would_run(options: Mapping[str, Any], plans: list[Plan], results
     done = f"{cells - len(todo)} done, {len(todo)} to run{again}"
     print(f"{_names(plans)}: {count(cells, 'run')}: {done}")
     if run:
-        print(*processes(options).estimate(run, results).lines(), sep="\n")
+        print(f"    {processes(options).estimate(run, results)}")
 
 
 def _explanation_lines(plan: Plan) -> Iterable[str]:

@@ -31,7 +31,7 @@ from ablations.engine import provenance
 from ablations.engine.claims import checkpoint_points, work_folder
 from ablations.engine.job import Cell, Lane, Saved
 from ablations.engine.machine import arithmetic
-from ablations.records import as_read, canonical, flush_to_disc, write_atomically
+from ablations.records import as_read, canonical, write_atomically
 
 FORMAT = 4
 
@@ -190,20 +190,14 @@ class Snapshots:
         return point in self._schedule or self.best(lane) == lane.columns["step"][-1]
 
     def write(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Save the policy of a step (see `to_arrays`); `flush` makes it durable."""
+        """Save the policy of a step (see `to_arrays`)."""
         data = io.BytesIO()
         dtypes = {name: str(array.dtype) for name, array in arrays.items()}
         about = canonical({"config": self.cell.config, "step": step, "dtypes": dtypes}).encode()
         # NumPy would pickle arrays of bfloat16; plain bytes are not pickled.
         plain = {n: a if a.dtype.isbuiltin else a.view(f"V{a.itemsize}") for n, a in arrays.items()}
         np.savez(data, allow_pickle=False, **plain | {ABOUT: np.frombuffer(about, np.uint8)})
-        write_atomically(self.folder / f"{step}.npz", data.getvalue(), lasting=False)
-
-    def flush(self) -> None:
-        """Flush the policies to disc, before a checkpoint that relies on them."""
-        for path in _files(self.folder).values():
-            with path.open("rb") as file:
-                flush_to_disc(file)
+        write_atomically(self.folder / f"{step}.npz", data.getvalue())
 
     def best(self, lane: Lane, among: Sequence[int] | None = None) -> int | None:
         """Return the first step with the highest score, among some steps or all; None: no score."""

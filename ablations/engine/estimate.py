@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,19 +58,15 @@ class Estimate:
         parallel = f" of {self.lanes} parallel runs" if self.lanes > 1 else ""
         return count(self.workers, "worker") + parallel
 
-    def lines(self) -> Iterator[str]:
-        """Yield a line for each program and a line for the jobs."""
-        for cells, speed in self.programs:
-            tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
-            how = "measured" if speed.measured else "assumed: no similar run has a record"
-            each = duration((cells[0].steps or 1) / speed.rate)
-            yield f"    {tasks}: {count(len(cells), 'run')}, {each} each ({how})"
+    def __str__(self) -> str:
+        """Describe the jobs."""
         compiles = any(cells[0].backend.compiles for cells, _ in self.programs)
         compiled = f"{count(len(self.programs), 'program')} to compile, " if compiles else ""
-        yield (
-            f"    {count(self.jobs, 'job')} of {self.size}, {compiled}"
+        how = "measured" if self.measured else "assumed: not all have records of similar runs"
+        return (
+            f"{count(self.jobs, 'job')} of {self.size}, {compiled}"
             f"about {duration(self.seconds)}{' each' if self.jobs > 1 else ''}, "
-            f"{self.hours:.2g} {'GPU' if self.gpus else 'core'}-hours"
+            f"{self.hours:.2g} {'GPU' if self.gpus else 'core'}-hours ({how})"
         )
 
 
@@ -122,43 +117,28 @@ def sized(
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
     """Return the speed of each program, from records of the same kind or by assumption."""
-    wanted = {cell.program: cell for cell in cells}
-    made: defaultdict[tuple[str, ...], list[Speed]] = defaultdict(list)
+    measured: dict[tuple[str, ...], list[tuple[float, float, float]]] = {}
     for record in _records(results):
-        on_cpu = "cpu" in str(record.provenance.get("device", "cpu")).lower()
-        comparable = on_cpu != accelerator and "trainer" in record.config
-        if comparable and (speed := _measured(record)):
-            made[backend_of(record.config).kind(record.config)].append(speed)
-    return {
-        program: _typical(
-            made[cell.backend.kind(cell.config)],
-            cell.backend.assumed_speed(cell, accelerator=accelerator),
-        )
-        for program, cell in wanted.items()
-    }
-
-
-def _measured(record: Record) -> Speed | None:
-    """Return the speed of the worker that trained a run; None if it was not measured."""
-    made, compiles = record.provenance, backend_of(record.config).compiles
-    rate = made.get("steps_per_second")
-    if not compiles and made.get("seconds"):
-        rate = (steps_of(record.config) or 1) / made["seconds"]
-    compile_seconds, megabytes = made.get("compile_seconds"), made.get("peak_megabytes")
-    return Speed(rate, compile_seconds or 0.0, round(megabytes or 0)) if rate else None
-
-
-def _typical(measured: Sequence[Speed], assumed: Speed) -> Speed:
-    """Return the median rate, and a compilation time without those of a busy machine."""
-    if not measured:
-        return assumed
-    rates = sorted(speed.rate for speed in measured)
-    compiled = sorted(filter(None, (speed.compile_seconds for speed in measured)))
-    return Speed(
-        rates[len(rates) // 2],
-        compiled[(4 * len(compiled) - 1) // 5] if compiled else assumed.compile_seconds,
-        max(speed.megabytes for speed in measured) or assumed.megabytes,
-    )
+        made, backend = record.provenance, backend_of(record.config)
+        rate, seconds = made.get("steps_per_second"), made.get("seconds")
+        if not backend.compiles and seconds:
+            rate = (steps_of(record.config) or 1) / seconds
+        on_cpu = "cpu" in str(made.get("device", "cpu")).lower()
+        if rate and on_cpu != accelerator and "trainer" in record.config:
+            cost = made.get("compile_seconds") or 0.0, made.get("peak_megabytes") or 0
+            measured.setdefault(backend.kind(record.config), []).append((rate, *cost))
+    found = {}
+    for program, cell in {cell.program: cell for cell in cells}.items():
+        speed = cell.backend.assumed_speed(cell, accelerator=accelerator)
+        if similar := measured.get(cell.backend.kind(cell.config)):
+            rates, compiling, megabytes = map(sorted, zip(*similar, strict=True))
+            # The median rate, and a compilation time without those of a busy machine.
+            compiled = [seconds for seconds in compiling if seconds] or [speed.compile_seconds]
+            slow = compiled[(4 * len(compiled) - 1) // 5]
+            most = round(megabytes[-1]) or speed.megabytes
+            speed = Speed(rates[len(rates) // 2], slow, most)
+        found[program] = speed
+    return found
 
 
 def _records(results: Path) -> Iterable[Record]:

@@ -443,7 +443,6 @@ class Training:
     def _save(self) -> None:
         for index, snapshots in enumerate(self.snapshots):
             cell, spent, saved = self.cells[index], self._spent[index], self.block.saved(index)
-            snapshots.flush()
             so_far = replace(spent, seconds=spent.seconds + self.seconds)
             save(self.results, cell, saved, so_far)
             snapshots.prune(self.block.lanes[index])
