@@ -11,7 +11,6 @@ from pathlib import Path
 from ablations.core.record import steps_of
 from ablations.engine.backends import Speed, backend_of
 from ablations.engine.job import Cell, Kind, backend_of_all
-from ablations.engine.machine import even_lanes
 from ablations.errors import UserError, count, duration
 from ablations.records import Record, read_record
 
@@ -93,10 +92,10 @@ def sized(
         groups.setdefault(cell.kind, []).append(cell)
     given = lanes
     workers, lanes = backend_of_all(cells).shape(len(cells), max(1, cores), gpus, given)
-    lanes = min(lanes, even_lanes(max(map(len, groups.values())), gpus))
+    lanes = min(lanes, max(map(len, groups.values())))
     if given is None:  # a batch takes at most the time of a job
         slowest = max((cell.steps or 1) / speeds[cell.program].rate for cell in cells)
-        lanes = even_lanes(max(1, int(min(lanes, 60 * minutes / slowest))), gpus)
+        lanes = max(1, int(min(lanes, 60 * minutes / slowest)))
     batches, training = 0, 0.0
     for kind, mine in groups.items():
         number = math.ceil(len(mine) / lanes)

@@ -186,11 +186,10 @@ def job_spec(cells: Sequence[Cell], results: Path, estimated: Estimate, **option
 class Processes:
     """Worker processes of this machine.
 
-    workers: None: as many as the estimated time justifies, at most one per core, or one for all
-    accelerators; 0: only store the plans. lanes: parallel runs of a worker; None: 1 on a CPU, all
-    runs of a program on accelerators. threads: threads of each command; None: its share of the
-    cores. output: where progress is printed; None: stdout. waits: whether to wait for runs that
-    others compute.
+    workers: None: as many as the estimated time justifies, at most one per core, or one per
+    accelerator; 0: only store the plans. lanes: parallel runs of a worker; None: 1 on a CPU, all
+    runs on accelerators. threads: threads of each command; None: its share of the cores. output:
+    where progress is printed; None: stdout. waits: whether to wait for runs that others compute.
     """
 
     workers: int | None = None

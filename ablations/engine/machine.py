@@ -36,12 +36,13 @@ PORTABLE = " ".join(
         "--xla_disable_hlo_passes=cse_barrier_expander",
     ]
 )
+VISIBLE_DEVICES = ("JAX_CUDA_VISIBLE_DEVICES", "JAX_ROCM_VISIBLE_DEVICES")
 # Variables of JAX and Flax that workers inherit: devices, caches, messages. They change no number,
 # except for the last one, which `arithmetic` records.
 INHERITED = frozenset(
     {
         *("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_PJRT_CLIENT_CREATE_OPTIONS"),
-        *("JAX_CUDA_VISIBLE_DEVICES", "JAX_ROCM_VISIBLE_DEVICES", "JAX_ONEAPI_VISIBLE_DEVICES"),
+        *(*VISIBLE_DEVICES, "JAX_ONEAPI_VISIBLE_DEVICES"),
         *("JAX_ENABLE_COMPILATION_CACHE", "JAX_COMPILATION_CACHE_DIR"),
         *("JAX_COMPILATION_CACHE_MAX_SIZE", "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"),
         *(
@@ -149,7 +150,7 @@ def cores() -> int:
 
 
 def accelerators() -> int:
-    """Return the number of GPUs or TPUs that JAX finds, in a separate process.
+    """Return the number of GPUs that JAX finds, in a separate process; 1 for TPUs.
 
     Raises UserError: JAX_PLATFORMS names missing devices.
     """
@@ -157,7 +158,10 @@ def accelerators() -> int:
     installed = importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")
     if platforms[:1] == ["cpu"] or not (platforms or installed):
         return 0
-    probe = "import jax; print(jax.device_count() if jax.default_backend() != 'cpu' else 0)"
+    probe = (
+        "import jax; found = jax.default_backend(); "
+        "print(jax.device_count() if found == 'gpu' else int(found != 'cpu'))"
+    )
     done = subprocess.run(  # -P: nothing from the current folder
         [sys.executable, "-P", "-c", probe], capture_output=True, text=True, check=False
     )
@@ -168,11 +172,6 @@ def accelerators() -> int:
             f"set it to cpu"
         )
     return found
-
-
-def even_lanes(lanes: int, devices: int) -> int:
-    """Round lanes up to a multiple of the devices."""
-    return -(-lanes // max(devices, 1)) * max(devices, 1)
 
 
 def slurm_job() -> str | None:

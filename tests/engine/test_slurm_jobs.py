@@ -66,14 +66,13 @@ def test_programs_are_compiled_in_parallel_and_then_one_after_the_other() -> Non
         assert sum(len(mine) for mine, _ in found.programs) == 12
 
 
-def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
-    """Else a batch runs whole on one of them."""
+def test_runs_are_dealt_evenly_to_the_accelerators() -> None:
     assert Cluster(lanes=6).sized(cells(20), speeds(cells(20), 1000.0)).lanes == 1
-    for many, lanes, even in ((5, None, 8), (100, None, 100), (100, 6, 8), (100, 8, 8)):
-        assert BACKEND.shape(many, 3, 4, lanes) == (1, even)
+    for many, lanes, each in ((5, None, 2), (100, None, 25), (100, 6, 6)):
+        assert BACKEND.shape(many, 3, 4, lanes) == (4, each)
     mine = cells(20)
     found = Cluster(gpus=2, lanes=8, job_minutes=0).sized(mine, speeds(mine, 1000.0))
-    assert (found.jobs, found.workers, found.lanes) == (3, 1, 8)
+    assert (found.jobs, found.workers, found.lanes) == (2, 2, 8)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp
     assert not any(re.search(words, script) for words in has_not)
 
 
-def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     monkeypatch.setenv("JAX_ENABLE_X64", "1")
     command = replace(cells(1)[0], config={"command": {}})
@@ -110,7 +109,9 @@ def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatc
     assert given == ["4,6", "5,7"]
     assert "JAX_ENABLE_X64" in command.backend.environment(order, 0)
     order = structs.replace(order, cells=tuple(cells(1)))
-    assert order.backend.environment(order, 0)["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
+    assert order.backend.environment(order, 1)["JAX_CUDA_VISIBLE_DEVICES"] == "1"
+    monkeypatch.setenv("JAX_CUDA_VISIBLE_DEVICES", "2,3")
+    assert order.backend.environment(order, 1)["JAX_CUDA_VISIBLE_DEVICES"] == "3"
     assert "JAX_ENABLE_X64" not in order.backend.environment(order, 0)
 
 

@@ -8,6 +8,7 @@ executables.py   compiled programs on disk
 
 from __future__ import annotations
 
+import math
 import resource
 import socket
 import sys
@@ -20,7 +21,6 @@ from ablations.core.record import Configuration, Provenance
 from ablations.engine import machine, provenance
 from ablations.engine.backends import Backend, Prepared, Speed
 from ablations.engine.job import Cell, JobSpec
-from ablations.engine.machine import even_lanes
 from ablations.errors import UserError, lacking
 from ablations.records import digest
 from ablations.trainers import trainer
@@ -33,7 +33,7 @@ _LAYERS = ("policy_layers", "value_layers")
 
 
 class CompiledBackend(Backend):
-    """JAX programs: one worker per core of a CPU, one worker for all accelerators."""
+    """JAX programs: one worker per core of a CPU, or per GPU."""
 
     compiles = True
 
@@ -42,10 +42,14 @@ class CompiledBackend(Backend):
         return digest(definition.program(config, varied))
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        return 1 if devices else workers, even_lanes(lanes or (cells if devices else 1), devices)
+        return devices or workers, lanes or (math.ceil(cells / devices) if devices else 1)
 
     def environment(self, job: JobSpec, index: int) -> dict[str, str]:
-        return machine.worker_environment(accelerator=job.accelerator)
+        environment = machine.worker_environment(accelerator=job.accelerator)
+        for name in machine.VISIBLE_DEVICES if job.accelerator else ():
+            visible = environment.get(name, "all").split(",")
+            environment[name] = str(index) if visible == ["all"] else visible[index]
+        return environment
 
     def require_installed(self, cells: Sequence[Cell]) -> None:
         if need := lacking("jax"):
@@ -65,13 +69,9 @@ class CompiledBackend(Backend):
             )
 
     def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
-        import jax
-
         from ablations.engine.backends.compiled.program import Program, Training
 
-        lanes = job.lanes
-        if job.accelerator:
-            lanes = min(lanes, even_lanes(sharing, len(jax.devices())))
+        lanes = min(job.lanes, sharing) if job.accelerator else job.lanes
         name = cell.program
         locks = Path(job.results) / "work" / "programs" / f"{name}-{lanes}"
         locks.mkdir(parents=True, exist_ok=True)

@@ -88,7 +88,7 @@ class Program:
     """The compiled functions of some static settings and a task, for a number of parallel runs.
 
     A single run has no leading axis, so its program is that of a notebook. Several parallel runs
-    are the leading axis of all arrays, which is sharded over the devices if they divide it.
+    are the leading axis of all arrays.
 
     lanes: the number of parallel runs, which may be reduced to fit the memory. accelerator: omit
     the barriers that keep the bits of a CPU. locks: a shared folder, in which workers compile the
@@ -112,19 +112,17 @@ class Program:
 
     @property
     def _needed(self) -> int:
-        """Return the bytes that XLA needs on each device."""
+        """Return the bytes that XLA needs."""
         constants = sum(buffer.nbytes for buffer in self._constants)  # inputs of `init`
         later = [bytes_needed(part) for part in (self._chunk, self._measure) if part is not None]
         return max(bytes_needed(self._init), constants + max(later))
 
     def _shrink(self, cell: Cell, there: int) -> None:
         """Reduce the number of parallel runs to fit the memory of a device."""
-        devices = len(jax.devices())
         needs = f"{self._needed / 1e9:,.1f} GB of the accelerator's {there / 1e9:,.1f}"
-        if self.lanes <= devices:
+        if self.lanes == 1:
             raise UserError(f"one run of {cell.task} needs {needs}: lower num_envs or the networks")
-        fit = self.lanes * there // self._needed // devices * devices
-        fit = max(devices, min(fit, self.lanes - devices))
+        fit = max(1, min(self.lanes * there // self._needed, self.lanes - 1))
         runs = count(self.lanes, "parallel run")
         print(f"notice: {runs} of {cell.task} need {needs}; now {fit} in parallel", flush=True)
         self.lanes = fit
@@ -139,10 +137,6 @@ class Program:
             given = [jax.tree.map(self._shape, like)]
         begin = (keys, data, *given)
         self._constants: list[np.ndarray] = []
-        # Outputs need a sharding too: JAX would replicate those that are equal in all runs.
-        jit: Callable[..., jax.stages.Wrapped] = jax.jit
-        if self._sharding is not None:
-            jit = partial(jax.jit, out_shardings=self._sharding)
         functions: dict[str, Compiled] = {}
 
         def state() -> Tree:
@@ -154,12 +148,12 @@ class Program:
         def compile_init() -> Compiled:
             function, self._constants = pass_large_constants(self.trainer.init, begin, lift)
             inputs = self._constants, *begin
-            compiled = jit(function).lower(*inputs).compile()
+            compiled = jax.jit(function).lower(*inputs).compile()
             lane_state = self._one_state_of(function, *inputs)
             return Compiled(compiled, lane_state, lasts=not self._constants)
 
         def compile_chunk() -> Compiled:
-            lifted = jit(lift(checked_chunk(self.trainer)), donate_argnums=0)
+            lifted = jax.jit(lift(checked_chunk(self.trainer)), donate_argnums=0)
             return Compiled(lifted.lower(state(), data).compile())
 
         def compile_measure() -> Compiled:
@@ -215,7 +209,7 @@ class Program:
         states = [from_arrays(checkpoint.state, self._one_state) for checkpoint in saved]
         states += [states[-1]] * (self.lanes - len(states))
         state = states[0] if self.lanes == 1 else jax.tree.map(lambda *x: jnp.stack(x), *states)
-        state = self._place(jax.tree.map(jnp.asarray, state))
+        state = jax.tree.map(jnp.asarray, state)
         return Block(self, cells, state, measuring_keys, data, saved)
 
     def _inputs(self, cells: Sequence[Cell]) -> tuple[jax.Array, jax.Array, TracedConfig]:
@@ -227,7 +221,7 @@ class Program:
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._as_data, configs))
         if self.lanes == 1:
             data = jax.tree.map(lambda x: x[0], data)
-        return self._place(training), self._place(measuring), self._place(data)
+        return training, measuring, data
 
     def _padded(self, cells: Sequence[Cell]) -> list[Cell]:
         """Repeat the last run to get `lanes` runs."""
@@ -238,24 +232,12 @@ class Program:
         if self.trainer.start is None:
             return ()
         given = [self.trainer.start(cell.config["seed"]) for cell in self._padded(cells)]
-        whole = given[0] if self.lanes == 1 else jax.tree.map(lambda *x: np.stack(x), *given)
-        return (self._place(whole),)
+        return (given[0] if self.lanes == 1 else jax.tree.map(lambda *x: np.stack(x), *given),)
 
     def _shape(self, array: jax.ShapeDtypeStruct | jax.Array) -> jax.ShapeDtypeStruct:
         """Return the shape of one run's array over all parallel runs."""
         lanes = (self.lanes,) if self.lanes > 1 else ()
-        return jax.ShapeDtypeStruct((*lanes, *array.shape), array.dtype, sharding=self._sharding)
-
-    def _place(self, tree: Tree) -> Tree:
-        return tree if self._sharding is None else jax.device_put(tree, self._sharding)
-
-    @property
-    def _sharding(self) -> jax.sharding.NamedSharding | None:
-        devices = jax.devices()
-        if self.lanes == 1 or len(devices) == 1 or self.lanes % len(devices):
-            return None
-        mesh = jax.sharding.Mesh(np.array(devices), ("lanes",))
-        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("lanes"))
+        return jax.ShapeDtypeStruct((*lanes, *array.shape), array.dtype)
 
 
 class Block:
@@ -298,7 +280,7 @@ class Block:
         self.point += 1
         measured = {}
         if self.point in self._measured and program._measure is not None:
-            key = program._place(_fold_in(self._measuring_keys, self.point))
+            key = _fold_in(self._measuring_keys, self.point)
             measured = program._measure(self._state, self._data, key)
         rows = jax.device_get(metrics | measured)
         values = {name: np.atleast_1d(value) for name, value in rows.items()}
