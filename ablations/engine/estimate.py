@@ -82,20 +82,21 @@ def sized(
 
     cells: the runs.
     speeds: the speed of each program.
-    cores: the most workers of a job without accelerators.
-    gpus: the accelerators of a job.
-    lanes: parallel runs of a worker; None: the backend's default, within the minutes.
+    cores: the workers of a job without accelerators.
+    gpus: the accelerators of a job, each with a worker.
+    lanes: parallel runs of a worker; None: 1, or as many as fit the minutes on an accelerator.
     minutes: how long a job should take.
     """
     groups: dict[Kind, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.kind, []).append(cell)
-    given = lanes
-    workers, lanes = backend_of_all(cells).shape(len(cells), max(1, cores), gpus, given)
-    lanes = min(lanes, max(map(len, groups.values())))
-    if given is None:  # a batch takes at most the time of a job
+    workers = gpus or max(1, cores)
+    if not backend_of_all(cells).compiles:
+        lanes = 1
+    elif lanes is None and gpus:  # a batch takes at most the time of a job
         slowest = max((cell.steps or 1) / speeds[cell.program].rate for cell in cells)
-        lanes = max(1, int(min(lanes, 60 * minutes / slowest)))
+        lanes = max(1, int(min(math.ceil(len(cells) / gpus), 60 * minutes / slowest)))
+    lanes = min(lanes or 1, max(map(len, groups.values())))
     batches, training = 0, 0.0
     for kind, mine in groups.items():
         number = math.ceil(len(mine) / lanes)

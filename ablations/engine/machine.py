@@ -36,13 +36,12 @@ PORTABLE = " ".join(
         "--xla_disable_hlo_passes=cse_barrier_expander",
     ]
 )
-VISIBLE_DEVICES = ("JAX_CUDA_VISIBLE_DEVICES", "JAX_ROCM_VISIBLE_DEVICES")
 # Variables of JAX and Flax that workers inherit: devices, caches, messages. They change no number,
 # except for the last one, which `arithmetic` records.
 INHERITED = frozenset(
     {
         *("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_PJRT_CLIENT_CREATE_OPTIONS"),
-        *(*VISIBLE_DEVICES, "JAX_ONEAPI_VISIBLE_DEVICES"),
+        *("JAX_CUDA_VISIBLE_DEVICES", "JAX_ROCM_VISIBLE_DEVICES", "JAX_ONEAPI_VISIBLE_DEVICES"),
         *("JAX_ENABLE_COMPILATION_CACHE", "JAX_COMPILATION_CACHE_DIR"),
         *("JAX_COMPILATION_CACHE_MAX_SIZE", "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"),
         *(
@@ -75,6 +74,13 @@ def worker_environment(*, accelerator: bool) -> dict[str, str]:
             given = environment.get("XLA_FLAGS", "").removeprefix(PORTABLE).strip()
             environment["XLA_FLAGS"] = f"{PORTABLE} {given}".strip()
     return environment
+
+
+def share_of_gpus(index: int, workers: int) -> dict[str, str]:
+    """Return the variable by which a worker sees its share of the GPUs of this process."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = visible.split(",") if visible else [str(gpu) for gpu in range(workers)]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus[index::workers])} if len(gpus) >= workers else {}
 
 
 def left_out_of_workers() -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from test_estimate import config_of
 
 from ablations.core.plan import StoredStudy
 from ablations.engine.backends import Speed
-from ablations.engine.backends.compiled import BACKEND
 from ablations.engine.clean import delete, waste
 from ablations.engine.estimate import sized
 from ablations.engine.job import Cell, JobSpec
@@ -68,8 +67,9 @@ def test_programs_are_compiled_in_parallel_and_then_one_after_the_other() -> Non
 
 def test_runs_are_dealt_evenly_to_the_accelerators() -> None:
     assert Cluster(lanes=6).sized(cells(20), speeds(cells(20), 1000.0)).lanes == 1
-    for many, lanes, each in ((5, None, 2), (100, None, 25), (100, 6, 6)):
-        assert BACKEND.shape(many, 3, 4, lanes) == (4, each)
+    for many, lanes, each in ((8, None, 2), (100, None, 25), (100, 6, 6)):
+        found = Cluster(gpus=4, lanes=lanes).sized(cells(many), speeds(cells(many), 1000.0))
+        assert (found.workers, found.lanes) == (4, each)
     mine = cells(20)
     found = Cluster(gpus=2, lanes=8, job_minutes=0).sized(mine, speeds(mine, 1000.0))
     assert (found.jobs, found.workers, found.lanes) == (2, 2, 8)
@@ -109,9 +109,9 @@ def test_workers_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatch
     assert given == ["4,6", "5,7"]
     assert "JAX_ENABLE_X64" in command.backend.environment(order, 0)
     order = structs.replace(order, cells=tuple(cells(1)))
-    assert order.backend.environment(order, 1)["JAX_CUDA_VISIBLE_DEVICES"] == "1"
-    monkeypatch.setenv("JAX_CUDA_VISIBLE_DEVICES", "2,3")
-    assert order.backend.environment(order, 1)["JAX_CUDA_VISIBLE_DEVICES"] == "3"
+    assert order.backend.environment(order, 1)["CUDA_VISIBLE_DEVICES"] == "5,7"
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert order.backend.environment(order, 1)["CUDA_VISIBLE_DEVICES"] == "1"
     assert "JAX_ENABLE_X64" not in order.backend.environment(order, 0)
 
 

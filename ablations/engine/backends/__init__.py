@@ -74,9 +74,6 @@ class Backend(Protocol):
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         """Return the name of a configuration's program; runs with that name share a `Prepared`."""
 
-    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        """Return the number of workers, at most `workers`, and of parallel runs in each."""
-
     def has_run(self, cell: Cell, results: Path) -> bool:
         """Return whether a run has ended and only its curve must be read."""
         return False

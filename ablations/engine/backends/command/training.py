@@ -31,7 +31,7 @@ from ablations.engine.backends.command.code import code_of, commit_of
 from ablations.engine.backends.command.process import Process, environment_of, kill_leftovers
 from ablations.engine.claims import HEARTBEAT_SECONDS, Claim, work_folder
 from ablations.engine.job import Cell, JobSpec, Result, TrainingFailed
-from ablations.engine.machine import cores
+from ablations.engine.machine import cores, share_of_gpus
 from ablations.errors import UserError
 from ablations.io import logs
 from ablations.records import cell_folder, digest, share, write_atomically
@@ -364,9 +364,6 @@ class CommandBackend(Backend):
         line = {"trainer": config["trainer"], "task": config["task"]}
         return digest({**line, "command": config["command"]})
 
-    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        return min(workers, devices) if devices else workers, 1
-
     def has_run(self, cell: Cell, results: Path) -> bool:
         return find_finished(results, cell.config) is not None
 
@@ -374,11 +371,7 @@ class CommandBackend(Backend):
         path_of(results, cell.config).unlink(missing_ok=True)
 
     def environment(self, job: JobSpec, index: int) -> dict[str, str]:
-        environment = dict(os.environ)
-        gpus = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        if job.accelerator and len(gpus) >= job.workers:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: job.workers])
-        return environment
+        return dict(os.environ) | (share_of_gpus(index, job.workers) if job.accelerator else {})
 
     def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
         return Prepared(partial(Run, job=job))

@@ -8,7 +8,6 @@ executables.py   compiled programs on disk
 
 from __future__ import annotations
 
-import math
 import resource
 import socket
 import sys
@@ -41,15 +40,9 @@ class CompiledBackend(Backend):
         definition = trainer(config["trainer"]["name"])
         return digest(definition.program(config, varied))
 
-    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        return devices or workers, lanes or (math.ceil(cells / devices) if devices else 1)
-
     def environment(self, job: JobSpec, index: int) -> dict[str, str]:
-        environment = machine.worker_environment(accelerator=job.accelerator)
-        for name in machine.VISIBLE_DEVICES if job.accelerator else ():
-            visible = environment.get(name, "all").split(",")
-            environment[name] = str(index) if visible == ["all"] else visible[index]
-        return environment
+        gpus = machine.share_of_gpus(index, job.workers) if job.accelerator else {}
+        return machine.worker_environment(accelerator=job.accelerator) | gpus
 
     def require_installed(self, cells: Sequence[Cell]) -> None:
         if need := lacking("jax"):
