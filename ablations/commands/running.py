@@ -364,12 +364,10 @@ def _names(plans: list[Plan]) -> str:
 def _print_what_would_run(options: Mapping[str, Any], plans: list[Plan], results: Path) -> None:
     todo = missing(plans, results, fresh=bool(options.get("fresh")))
     cells = len({cell.hash for plan in plans for cell in plan.cells})
-    run = [cell for cell in todo if not cell.backend.has_run(cell, results)]
-    again = f", {len(todo) - len(run)} of them only read again" if len(run) < len(todo) else ""
-    done = f"{cells - len(todo)} done, {len(todo)} to run{again}"
+    done = f"{cells - len(todo)} done, {len(todo)} to run"
     print(f"{_names(plans)}: {count(cells, 'run')}: {done}")
-    if run:
-        print(f"    {processes(options).estimate(run, results)}")
+    if todo:
+        print(f"    {processes(options).estimate(todo, results)}")
 
 
 def _explanation_lines(plan: Plan) -> Iterable[str]:

@@ -292,14 +292,11 @@ class Processes:
         programs = count(len({cell.program for cell in job.cells}), "program")
         compiled = f"{programs} to compile; " if job.backend.compiles else ""
         tasks = sorted({cell.task for cell in work.cells})
-        again = sum(cell.backend.has_run(cell, Path(job.results)) for cell in job.cells)
-        read = f", {again} of them only to be read again" if again else ""
         about = f"; about {duration(estimated.seconds)}" if estimated.measured else ""
         return (
             f"{names}: {count(len(work.cells), 'run')} on {count(len(tasks), 'task')} "
             f"({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to "
-            f"run{read}; {compiled}"
-            f"{self._here or estimated.size}{about}"
+            f"run; {compiled}{self._here or estimated.size}{about}"
         )
 
 

@@ -74,10 +74,6 @@ class Backend(Protocol):
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         """Return the name of a configuration's program; runs with that name share a `Prepared`."""
 
-    def has_run(self, cell: Cell, results: Path) -> bool:
-        """Return whether a run has ended and only its curve must be read."""
-        return False
-
     def forget(self, cell: Cell, results: Path) -> None:
         """Compute a run again even if it has ended."""
         return

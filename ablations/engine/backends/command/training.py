@@ -72,11 +72,6 @@ def path_of(results: Path, config: Configuration) -> Path:
     return results / "work" / "ended" / f"{digest({**config, 'command': line})}.json"
 
 
-def find_finished(results: Path, config: Configuration) -> tuple[EndedRun, Path] | None:
-    """Return the ended run of a configuration and its folder; None if the folder is gone."""
-    return read_note(results, path_of(results, config))
-
-
 def read_note(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
     """Return the ended run of a note and its folder; None if the folder is gone."""
     run = find_json(path, EndedRun)
@@ -165,7 +160,7 @@ class Run:
 
     def _take_finished(self) -> EndedRun | None:
         """Link or copy the files of the same command if it has ended before."""
-        earlier = find_finished(self.results, self.cell.config)
+        earlier = read_note(self.results, path_of(self.results, self.cell.config))
         if earlier is None:
             return None
         run, left = earlier
@@ -363,9 +358,6 @@ class CommandBackend(Backend):
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         line = {"trainer": config["trainer"], "task": config["task"]}
         return digest({**line, "command": config["command"]})
-
-    def has_run(self, cell: Cell, results: Path) -> bool:
-        return find_finished(results, cell.config) is not None
 
     def forget(self, cell: Cell, results: Path) -> None:
         path_of(results, cell.config).unlink(missing_ok=True)
