@@ -24,17 +24,20 @@ NEWEST = 1000  # records that speeds are read from
 class Estimate:
     """The jobs that share some runs.
 
-    programs: the runs of each program, with its speed. workers: processes of each job. lanes:
-    parallel runs of each worker. seconds, megabytes: time and memory of each job, with compilation.
+    programs: how many are compiled. workers: processes of each job. lanes: parallel runs of each
+    worker. seconds, megabytes: time and memory of each job, with compilation. compile_seconds: the
+    longest compilation. measured: whether all speeds come from records.
     """
 
-    programs: tuple[tuple[Sequence[Cell], Speed], ...] = ()
+    programs: int = 0
     jobs: int = 0
     workers: int = 0
     lanes: int = 1
+    gpus: int = 0
     seconds: float = 0.0
     megabytes: int = 0
-    gpus: int = 0
+    compile_seconds: float = 0.0
+    measured: bool = True
 
     @property
     def hours(self) -> float:
@@ -42,29 +45,18 @@ class Estimate:
         return self.jobs * self.seconds * (self.gpus or self.workers) / 3600
 
     @property
-    def compile_seconds(self) -> float:
-        """Return the longest compilation time of a program."""
-        return max((speed.compile_seconds for _, speed in self.programs), default=0.0)
-
-    @property
-    def measured(self) -> bool:
-        """Return whether all speeds come from records."""
-        return all(speed.measured for _, speed in self.programs)
-
-    @property
     def size(self) -> str:
-        """Return the workers and their parallel runs, as users read them."""
+        """Describe a job: its programs, its workers and their parallel runs."""
         parallel = f" of {self.lanes} parallel runs" if self.lanes > 1 else ""
-        return count(self.workers, "worker") + parallel
+        compiled = f"{count(self.programs, 'program')} to compile; " if self.programs else ""
+        return f"{compiled}{count(self.workers, 'worker')}{parallel}"
 
     def __str__(self) -> str:
         """Describe the jobs."""
-        compiles = any(cells[0].backend.compiles for cells, _ in self.programs)
-        compiled = f"{count(len(self.programs), 'program')} to compile, " if compiles else ""
         how = "measured" if self.measured else "assumed: not all have records of similar runs"
+        jobs, each = (f" in each of {self.jobs} jobs", " each") if self.jobs > 1 else ("", "")
         return (
-            f"{count(self.jobs, 'job')} of {self.size}, {compiled}"
-            f"about {duration(self.seconds)}{' each' if self.jobs > 1 else ''}, "
+            f"{self.size}{jobs}; about {duration(self.seconds)}{each}, "
             f"{self.hours:.2g} {'GPU' if self.gpus else 'core'}-hours ({how})"
         )
 
@@ -90,8 +82,8 @@ def sized(
     groups: dict[Kind, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.kind, []).append(cell)
-    workers = gpus or max(1, cores)
-    if not backend_of_all(cells).compiles:
+    workers, compiles = gpus or max(1, cores), backend_of_all(cells).compiles
+    if not compiles:
         lanes = 1
     elif lanes is None and gpus:  # a batch takes at most the time of a job
         slowest = max((cell.steps or 1) / speeds[cell.program].rate for cell in cells)
@@ -102,17 +94,25 @@ def sized(
         number = math.ceil(len(mine) / lanes)
         batches += number
         training += number * lanes * (mine[0].steps or 1) / speeds[kind.program].rate
-    compiling = max(speed.compile_seconds for speed in speeds.values())
-    rounds = (60 * minutes - compiling) * batches / training
+    longest = max(speed.compile_seconds for speed in speeds.values())
+    rounds = (60 * minutes - longest) * batches / training
     rounds = max(1, math.floor(min(rounds, batches)))
     jobs = min(math.ceil(batches / (rounds * workers)), MOST_JOBS)
     workers = min(workers, math.ceil(batches / jobs))
-    compiling *= math.ceil(len(groups) / (jobs * workers))
-    seconds = compiling + math.ceil(batches / (jobs * workers)) * training / batches
+    seconds = longest * math.ceil(len(groups) / (jobs * workers))
+    seconds += math.ceil(batches / (jobs * workers)) * training / batches
     each = SPARE_MEMORY * max(speed.megabytes for speed in speeds.values())
-    megabytes = SUPERVISOR_MEGABYTES + math.ceil(workers * each)
-    programs = tuple((mine, speeds[kind.program]) for kind, mine in groups.items())
-    return Estimate(programs, jobs, workers, lanes, seconds, megabytes, gpus)
+    return Estimate(
+        programs=len(speeds) if compiles else 0,
+        jobs=jobs,
+        workers=workers,
+        lanes=lanes,
+        gpus=gpus,
+        seconds=seconds,
+        megabytes=SUPERVISOR_MEGABYTES + math.ceil(workers * each),
+        compile_seconds=longest,
+        measured=all(speed.measured for speed in speeds.values()),
+    )
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:

@@ -255,7 +255,7 @@ class Processes:
                 waits=self.waits,
                 checkpoints=self.checkpoints,
             )
-            self._print(self._announcement(work, job, estimated, names))
+            self._print(self._announcement(work, estimated, names))
             for line in notices(shell=self._here is None) if backend.compiles else ():
                 self._print(line)
             with running(results):
@@ -288,15 +288,13 @@ class Processes:
         if not self.quiet:
             print(line, file=self.output or sys.stdout, flush=True)
 
-    def _announcement(self, work: Work, job: JobSpec, estimated: Estimate, names: str) -> str:
-        programs = count(len({cell.program for cell in job.cells}), "program")
-        compiled = f"{programs} to compile; " if job.backend.compiles else ""
+    def _announcement(self, work: Work, estimated: Estimate, names: str) -> str:
         tasks = sorted({cell.task for cell in work.cells})
         about = f"; about {duration(estimated.seconds)}" if estimated.measured else ""
         return (
             f"{names}: {count(len(work.cells), 'run')} on {count(len(tasks), 'task')} "
             f"({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to "
-            f"run; {compiled}{self._here or estimated.size}{about}"
+            f"run; {self._here or estimated.size}{about}"
         )
 
 

@@ -182,7 +182,7 @@ def test_a_study_whose_trainer_is_a_command(sweep) -> None:
     (sweep.shell.folder / "walk.sh").write_text(walk.SCRIPT)
     (sweep.shell.folder / "walk.toml").write_text(walk.STUDY.replace("seeds = 3", "seeds = 2"))
     said = sweep("run", "walk.toml", "--cluster", "slurm", "cpus=2", "--threads", "2").stdout
-    assert "2 jobs of 1 worker, about 20 min each" in said
+    assert "1 worker in each of 2 jobs; about 20 min each" in said
     assert "compile" not in said
     sweep.finished()
     returns = {(r["config"]["structure"]["drift"], r["config"]["seed"]) for r in sweep.records()}
