@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
-
-from ablations.core.decode import Mismatch, decode
+from ablations.core.decode import Mismatch, Part, decode
 from ablations.core.files import read_toml
 from ablations.core.plan import Flags
 from ablations.errors import UserError
@@ -18,13 +16,12 @@ from ablations.scoring import AT_CEILING, LEAD
 FILE = "questions.toml"
 
 
-class Validation(Struct, frozen=True, forbid_unknown_fields=True):
+class Validation(Part, frozen=True):
     """The result of a task's validation, with the baseline's runs; see docs/evidence.md.
 
     Attributes:
         seeds: number of seeds.
-        floor: mean score of the better untrained policy.
-        score: mean score of the baseline.
+        floor, score: mean scores of the better untrained policy and of the baseline.
         lead: score - floor, in standard deviations between seeds.
         ceiling: seeds at the highest possible score, in %.
         way: score - floor, in % of the distance from floor to the best known score.
@@ -40,7 +37,7 @@ class Validation(Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
 
 
-class Task(Struct, frozen=True, forbid_unknown_fields=True):
+class Task(Part, frozen=True):
     """A task at the settings of some comparisons.
 
     Attributes:
@@ -67,17 +64,23 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def passes(self) -> bool:
         """Whether the baseline learned enough for the task to count."""
-        if (held := self.validation) is None or held.score <= held.floor:
+        held = self.validation
+        if held is None or held.lead < LEAD or held.score <= held.floor:
             return False
-        return held.lead >= LEAD and held.ceiling <= 100 * AT_CEILING
+        return held.ceiling <= 100 * AT_CEILING
 
 
-class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The common part of a comparison and a control.
+class Entry(Part, frozen=True, kw_only=True):
+    """A comparison, or a control: what one design says.
+
+    It is the main effect of `factor` in a fractional factorial, or `variant` minus `versus`.
 
     Attributes:
         run: the selection of the study that has all runs. A comparison does not select tasks or
             seeds, as all stored runs count.
+        reverse: the variant leaves the detail out, so the effect is `versus` minus `variant`.
+        range_of: the variant whose score ends the learned range; default: the study's baseline.
+        note: for readers.
     """
 
     id: str
@@ -87,29 +90,16 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     variant: str = ""
     versus: str = ""
     factor: str = ""
+    reverse: bool = False
+    range_of: str = ""
+    note: str = ""
 
     def request(self, **selection: Any) -> Request:
         """Return the request of all runs, or of a selection. Raises UserError."""
         return Request.of(self.study, Flags(**{**self.run, **selection}))  # type: ignore[typeddict-item]
 
 
-class Comparison(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one design says about a detail.
-
-    It is the main effect of `factor` in a fractional factorial, or `variant` minus `versus`.
-
-    Attributes:
-        reverse: the variant leaves the detail out, so the effect is `versus` minus `variant`.
-        range_of: the variant whose score ends the learned range; default: the study's baseline.
-        note: for readers.
-    """
-
-    reverse: bool = False
-    range_of: str = ""
-    note: str = ""
-
-
-class Detail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Detail(Part, frozen=True, kw_only=True):
     """A detail of an algorithm, with the comparisons that turn it on.
 
     Attributes:
@@ -133,14 +123,14 @@ class Detail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     source: str
     published: str
     terms: tuple[str, ...]
-    comparison: tuple[Comparison, ...]
+    comparison: tuple[Entry, ...]
     settings: tuple[str, ...] = ()
     link: str = ""
     note: str = ""
     caution: str = ""
 
 
-class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Control(Entry, frozen=True, kw_only=True):
     """A comparison with a known outcome. If it fails, the answers of its domain are in doubt.
 
     Attributes:
@@ -156,7 +146,7 @@ class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expected: str
 
 
-class Entries(Struct, frozen=True, forbid_unknown_fields=True):
+class Entries(Part, frozen=True):
     """The content of the file."""
 
     detail: tuple[Detail, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import pandas as pd
 from msgspec import structs
 
 from ablations import stats
-from ablations.answers.entries import Comparison, Control, Detail, Entries, Task
+from ablations.answers.entries import Control, Detail, Entries, Entry, Task
 from ablations.comparison import ends
 from ablations.core.decode import as_json
 from ablations.core.plan import CellEntry
@@ -65,14 +65,14 @@ class Answers:
         frame: a row per comparison.
         effects: a row per comparison and task.
         checks: a row per control and task.
-        designs: comparison -> its runs, if there are any.
+        contrasts: comparison -> its runs.
     """
 
     entries: Entries
     frame: pd.DataFrame
     effects: pd.DataFrame
     checks: pd.DataFrame
-    designs: Mapping[str, Design]
+    contrasts: Mapping[str, Contrast]
 
     def of(self, detail: Detail) -> pd.DataFrame:
         """Return the rows of a detail."""
@@ -111,99 +111,130 @@ def answer_all(results: Path, entries: Entries) -> Answers:
         dots: the effect of each seed.
 
     Raises:
-        UserError: the study of a comparison does not have its factor.
+        UserError: the study of a comparison has no runs, or does not have its factor.
     """
-    stored: dict[str, Design | None] = {}
+    read: dict[str, Runs] = {}
 
-    def design(entry: Comparison | Control) -> Design | None:
+    def contrast(entry: Entry) -> Contrast:
         request = entry.request()
-        if (command := request.command()) not in stored:
-            stored[command] = Design.stored(results, request)
-        return stored[command]
+        if (command := request.command()) not in read:
+            read[command] = stored(results, request)
+        return Contrast(entry, read[command])
 
     tasks = entries.tasks
-    checks = [row for each in entries.control for row in _check(each, design(each), tasks)]
+    checks = [row for each in entries.control for row in _check(each, contrast(each), tasks)]
     pairs = [(detail, each) for detail in entries.detail for each in detail.comparison]
-    made = [_answer(detail, each, design(each), tasks) for detail, each in pairs]
+    contrasts = {each.id: contrast(each) for _, each in pairs}
+    made = [_answer(detail, contrasts[each.id], tasks) for detail, each in pairs]
     frame = pd.DataFrame([row for row, _ in made]).reindex(columns=list(_COLUMNS))
     known = frame.p.dropna().sort_values(ascending=False)
     frame["q"] = (known * len(known) / np.arange(len(known), 0, -1)).cummin()
     effects = pd.DataFrame([row for _, own in made for row in own])
     columns = ["control", "kind", "domain", "expected", "task", "outcome", "kept"]
-    designs = {each.id: of for _, each in pairs if (of := design(each))}
-    return Answers(entries, frame, effects, pd.DataFrame(checks, columns=columns), designs)
+    return Answers(entries, frame, effects, pd.DataFrame(checks, columns=columns), contrasts)
 
 
-# Designs
+# Runs
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
-    """All stored runs of a study with the same selection."""
+def stored(folder: Path, request: Request) -> Runs:
+    """Return all stored runs of a study with the same selection but of tasks and seeds.
 
-    runs: Runs
-    plan: Plan
+    They come from all of its plans; a run in several plans counts once. This needs neither the
+    study's definition nor JAX. Raises UserError without plans.
+    """
 
-    @classmethod
-    def stored(cls, folder: Path, request: Request) -> Design | None:
-        """Return all tasks and seeds of a design from all of its plans, or None without plans.
+    def shared(flags: Any) -> list[Any]:
+        return [as_json(flags).get(name) or None for name in _SHARED]
 
-        A run in several plans counts once. This needs neither the study's definition nor JAX.
-        """
+    first: Plan | None = None
+    tasks, variants, cells = dict[str, Any](), dict[str, Any](), dict[Any, CellEntry]()
+    for path in sorted(plans_folder(folder, request.study).glob("*.json")):
+        with contextlib.suppress(UserError):  # a damaged plan, or one of another version
+            plan = read_plan(folder, request.study, path.stem)
+            if shared(plan.request) != shared(request.flags()):
+                continue
+            first = first or plan
+            tasks, variants = {**plan.tasks, **tasks}, {**plan.variants, **variants}
+            for cell in plan.cells:
+                if plan.tasks[cell.task] == tasks[cell.task]:
+                    cells.setdefault(cell.place, cell)
+    if first is None:
+        raise UserError(f"there are no runs of `{request.command()}`")
+    merged = {"tasks": tasks, "variants": variants, "cells": (*cells.values(),)}
+    return Runs.read(folder, structs.replace(first, **merged))
 
-        def shared(flags: Any) -> list[Any]:
-            return [as_json(flags).get(name) or None for name in _SHARED]
 
-        first: Plan | None = None
-        tasks, variants, cells = dict[str, Any](), dict[str, Any](), dict[Any, CellEntry]()
-        for path in sorted(plans_folder(folder, request.study).glob("*.json")):
-            with contextlib.suppress(UserError):  # a damaged plan, or one of another version
-                plan = read_plan(folder, request.study, path.stem)
-                if shared(plan.request) != shared(request.flags()):
-                    continue
-                first = first or plan
-                tasks, variants = {**plan.tasks, **tasks}, {**plan.variants, **variants}
-                for cell in plan.cells:
-                    if plan.tasks[cell.task] == tasks[cell.task]:
-                        cells.setdefault(cell.place, cell)
-        if first is None:
-            return None
-        merged = {"tasks": tasks, "variants": variants, "cells": (*cells.values(),)}
-        plan = structs.replace(first, **merged)
-        return cls(Runs.read(folder, plan), plan)
+def cost(designs: Collection[Runs]) -> tuple[int, float, list[str]]:
+    """Return the number of runs, the core-hours of training, and the processor models."""
+    names = {(of.folder, cell.hash) for of in designs if of.plan for cell in of.plan.cells}
+    records = [usable_record(folder, name) for folder, name in sorted(names) if folder]
+    runs = [record.provenance for record in records if record is not None]
+    seconds = math.fsum(run.get("seconds", 0.0) / max(1, run.get("lanes", 1)) for run in runs)
+    return len(runs), seconds / 3600, sorted({r["processor"] for r in runs if "processor" in r})
 
-    @cached_property
-    def factorial(self) -> factorial.Design | None:
-        """The factorial that the variants form."""
-        return design_of(self.plan)
 
-    def score(self, task: Task) -> str:
-        """Return the name of a task's score."""
-        return task.score or self.runs.score
+@cache
+def _scores(runs: Runs, name: str) -> pd.DataFrame:
+    if name != runs.score and runs.folder is not None:
+        runs = Runs.read(runs.folder, runs.plan, runs.metric, name)  # type: ignore[arg-type]
+    return runs.scores
 
-    def learned(self, task: Task, variant: str | None = "", score: str = "") -> float | None:
+
+@cache
+def _fraction(runs: Runs) -> factorial.Design | None:
+    return design_of(runs.plan) if runs.plan else None
+
+
+class Contrast:
+    """Two variants, or the two levels of a factor, of which one turns a detail on.
+
+    `sides` are the variants without the detail, and those with it. `details` is the number of
+    factors, whose intervals are simultaneous. `fraction` is the design of a fractional factorial.
+    """
+
+    def __init__(self, entry: Entry, runs: Runs) -> None:
+        """Raise UserError if the study does not have the factor."""
+        assert runs.plan is not None
+        self.entry, self.runs, self.plan, self.factor = entry, runs, runs.plan, entry.factor
+        self.fraction = None if entry.variant else _fraction(runs)
+        self.baseline, self.index, self.details, self.levels = [entry.versus], 0, 1, ""
+        sides = [self.baseline, [entry.variant]]
+        if self.factor:
+            factors = self.fraction.factors if self.fraction else {}
+            if self.fraction is None or self.factor not in factors:
+                raise unknown(f"factor of '{entry.id}'", self.factor, factors)
+            self.index, self.details = list(factors).index(self.factor), len(factors)
+            self.levels = " against ".join(reversed(factors[self.factor]))
+            variants = self.fraction.variants.items()
+            sides = [[n for n, chosen in variants if chosen[self.index] == i] for i in (0, 1)]
+        self.sides = sides[::-1] if entry.reverse else sides
+
+    def table(self, task: Task, score: str = "") -> pd.DataFrame:
+        """Return scores of all runs, a row per seed; default: by the task's score."""
+        return _scores(self.runs, score or task.score or self.runs.score)
+
+    def learned(self, task: Task, score: str = "") -> float:
         """Return a task's learned range by a score (default: the task's).
 
-        It goes from the better untrained policy to a variant's mean. The variant is the study's
-        baseline by default. None, and without runs of the variant: the range of the validation. The
-        range is None if the task did not pass validation.
+        It goes from the better untrained policy to the mean of a variant: the entry's `range_of`,
+        by default the study's baseline. In a fractional factorial, and without runs of the variant,
+        it is the range of the validation. It is 1 if the task did not pass validation.
         """
         if not task.passes or task.validation is None:
-            return None
-        table = _scores(self, score or self.score(task))
-        scores = table.get((task.column, variant or self.plan.study.baseline))
-        if variant is None or scores is None:
-            return task.validation.score - task.validation.floor
-        return float(scores[scores.index.isin(ANSWERING)].mean()) - task.validation.floor
+            return 1.0
+        end = (task.column, self.entry.range_of or self.plan.study.baseline)
+        scores, top = self.table(task, score).get(end), task.validation.score
+        if self.entry.variant and scores is not None:
+            top = float(scores[scores.index.isin(ANSWERING)].mean())
+        return top - task.validation.floor or 1.0
 
-    def array(
+    def scores(
         self,
         tasks: Sequence[Task],
         variants: Sequence[str],
         seeds: range = ANSWERING,
-        *,
         score: str = "",
-        range_of: str | None = "",
     ) -> Floats:
         """Return scores `[tasks, n, variants]` on the n seeds that are complete on every task.
 
@@ -211,70 +242,18 @@ class Design:
         """
         parts = []
         for task in tasks:
-            table = _scores(self, score or self.score(task))
+            table = self.table(task, score)
             places = table.columns.get_indexer([(task.column, variant) for variant in variants])
             if -1 in places:
                 return np.zeros((len(tasks), 0, len(variants)))
-            parts.append(table.iloc[:, places] / (self.learned(task, range_of, score) or 1.0))
+            parts.append(table.iloc[:, places] / self.learned(task, score))
         table = pd.concat(parts, axis=1).sort_index()
         rows = table[table.index.isin(seeds)].dropna().to_numpy()
-        scores = rows.reshape(-1, len(tasks), len(variants)).transpose(1, 0, 2)
-        return np.asarray(scores)
-
-
-@cache
-def _scores(design: Design, name: str) -> pd.DataFrame:
-    runs = design.runs
-    if name != runs.score and runs.folder is not None:
-        runs = Runs.read(runs.folder, design.plan, runs.metric, name)
-    return runs.scores
-
-
-def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
-    """Return the number of runs, the core-hours of training, and the processor models."""
-    names = {(of.runs.folder, cell.hash) for of in designs for cell in of.plan.cells}
-    records = [usable_record(folder, name) for folder, name in sorted(names) if folder]
-    runs = [record.provenance for record in records if record is not None]
-    seconds = math.fsum(run.get("seconds", 0.0) / max(1, run.get("lanes", 1)) for run in runs)
-    return len(runs), seconds / 3600, sorted({r["processor"] for r in runs if "processor" in r})
-
-
-# Answers
-
-
-class Contrast:
-    """Two variants, or the two levels of a factor, of which one turns a detail on.
-
-    `sides` are the variants without the detail, and those with it. `details` is the number of
-    factors, whose intervals are simultaneous.
-    """
-
-    def __init__(self, comparison: Comparison, design: Design) -> None:
-        """Raise UserError if the study does not have the factor."""
-        self.design, self.factor, self.reverse = design, comparison.factor, comparison.reverse
-        self.range_of = None if self.factor else comparison.range_of
-        self.baseline, self.index, self.details, self.levels = [comparison.versus], 0, 1, ""
-        sides = [self.baseline, [comparison.variant]]
-        if self.factor:
-            fraction = design.factorial
-            factors = fraction.factors if fraction else {}
-            if fraction is None or self.factor not in factors:
-                raise unknown(f"factor of '{comparison.id}'", self.factor, factors)
-            self.index, self.details = list(factors).index(self.factor), len(factors)
-            self.levels = " against ".join(reversed(factors[self.factor]))
-            variants = fraction.variants.items()
-            sides = [[n for n, chosen in variants if chosen[self.index] == i] for i in (0, 1)]
-        self.sides = sides[::-1] if self.reverse else sides
-
-    def array(
-        self, tasks: Sequence[Task], variants: Sequence[str], seeds: range, score: str = ""
-    ) -> Floats:
-        """Return scores of variants, as `Design.array` does."""
-        return self.design.array(tasks, variants, seeds, score=score, range_of=self.range_of)
+        return np.asarray(rows.reshape(-1, len(tasks), len(variants)).transpose(1, 0, 2))
 
     def both(self, tasks: Sequence[Task], seeds: range, score: str = "") -> list[Floats]:
         """Return scores `[tasks, n, variants]` with the detail off and on, on shared seeds."""
-        scores = self.array(tasks, [*self.sides[0], *self.sides[1]], seeds, score)
+        scores = self.scores(tasks, [*self.sides[0], *self.sides[1]], seeds, score)
         return np.split(scores, [len(self.sides[0])], axis=2)
 
     def effect(
@@ -288,28 +267,26 @@ class Contrast:
         both = self.both(tasks, seeds, score)
         if not both[0].shape[1]:
             return Difference(0), Difference(0), True
-        if self.factor and (fraction := self.design.factorial):
-            y = self.array(tasks, list(fraction.variants), seeds, score)
-            mains, _, residual = factorial.fraction_effects(y, fraction, level)
-            result = self._turned(mains[self.index])
-            return result, result, not residual.lacks_fit
-        unchanged, changed = (side[..., 0] for side in both)
-        plain = stats.paired(changed, unchanged, level)
-        every = self.array(tasks, self.baseline, seeds, score)[..., 0]
-        if every.shape[1] == plain.n:
-            return plain, plain, True
-        pair = (unchanged, changed) if self.reverse else (changed, unchanged)
-        return self._turned(stats.control_variate(*pair, every, level)), plain, True
-
-    def _turned(self, result: Difference) -> Difference:
-        if not self.reverse:
-            return result
-        center, low, high = -result.difference, -result.high, -result.low
-        return replace(result, difference=center, low=low, high=high)
+        if self.fraction:
+            y = self.scores(tasks, list(self.fraction.variants), seeds, score)
+            mains, _, residual = factorial.fraction_effects(y, self.fraction, level)
+            result, plain, seeds_help = mains[self.index], None, not residual.lacks_fit
+        else:
+            unchanged, changed = (side[..., 0] for side in both)
+            plain, seeds_help = stats.paired(changed, unchanged, level), True
+            every = self.scores(tasks, self.baseline, seeds, score)[..., 0]
+            if every.shape[1] == plain.n:
+                return plain, plain, True
+            pair = (unchanged, changed) if self.entry.reverse else (changed, unchanged)
+            result = stats.control_variate(*pair, every, level)
+        if self.entry.reverse:
+            center, low, high = -result.difference, -result.high, -result.low
+            result = replace(result, difference=center, low=low, high=high)
+        return result, plain or result, seeds_help
 
     def failures(self, tasks: Sequence[Task], seeds: range) -> int:
         """Return the failed runs with the detail minus those without it, on shared seeds."""
-        runs, names = self.design.runs, [task.column for task in tasks]
+        runs, names = self.runs, [task.column for task in tasks]
         if not (runs.runs.status == "failed").any():
             return 0
         runs = runs.where(runs.runs.seed.isin(seeds))
@@ -317,22 +294,18 @@ class Contrast:
 
 
 def _answer(
-    detail: Detail, comparison: Comparison, design: Design | None, tasks_of: Mapping[str, Task]
+    detail: Detail, contrast: Contrast, tasks_of: Mapping[str, Task]
 ) -> tuple[Row, list[Row]]:
     """Return the row of a comparison, and the rows of its effects on single tasks.
 
     The mean uses tasks that passed validation and have two seeds, or one seed if none has two.
     """
+    comparison = contrast.entry
     tasks = [tasks_of[name] for name in comparison.tasks]
-    row: Row = {
-        name: getattr(comparison, name) for name in ("id", "study", "factor", "variant", "versus")
-    }
+    columns = ("id", "study", "factor", "variant", "versus")
+    row: Row = {name: getattr(comparison, name) for name in columns}
     row |= {name: getattr(detail, name) for name in ("label", "topic", "question", "change")}
     row |= {"detail": detail.id, "domain": tasks[0].domain, "terms": ", ".join(detail.terms)}
-    if design is None:
-        absent = {"id": comparison.id, "seeds": 0, "used": False}
-        return row | _NONE, [absent | {"task": task.column} for task in tasks]
-    contrast = Contrast(comparison, design)
     row |= {"settings": sum(map(len, contrast.sides)), "details": contrast.details}
     row |= {"levels": contrast.levels}
     used = {name: _used(contrast, tasks, seeds) for name, seeds in SEEDS.items()}
@@ -381,12 +354,12 @@ def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
         else:
             note = "more seeds alone would not decide"
     unchanged, changed = contrast.both(tasks, seeds)
-    baseline_seeds = contrast.array(tasks, contrast.baseline, seeds).shape[1]
+    baseline_seeds = contrast.scores(tasks, contrast.baseline, seeds).shape[1]
     row["baseline_seeds"] = result.n if contrast.factor else baseline_seeds
-    score = contrast.design.score(tasks[0])
+    score = tasks[0].score or contrast.runs.score
     other = "last" if score == "mean" else "mean"
     if len(tasks) == 1:
-        row |= ends("difference", result, 1 / (_range(contrast, tasks[0]) or 1.0))
+        row |= ends("difference", result, 1 / contrast.learned(tasks[0]))
     if all(task.passes for task in tasks):
         row |= ends("share", result) | ends("plain_share", plain)
         row |= ends("other_share", contrast.effect(tasks, seeds, score=other)[0])
@@ -395,20 +368,16 @@ def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
     return row | {"score": score, "other_score": other, "verdict": verdict, "note": note}
 
 
-def _range(contrast: Contrast, task: Task) -> float | None:
-    return contrast.design.learned(task, contrast.range_of)
-
-
 def _of_one_task(contrast: Contrast, task: Task) -> Row:
     both = contrast.both([task], ANSWERING)
     if not both[0].size:
         return {}
-    size = _range(contrast, task) or 1.0
+    size = contrast.learned(task)
     row: Row = {"unchanged": size * both[0].mean(), "changed": size * both[1].mean()}
     if task.validation is None or not task.passes:
         return row
     # All seeds of each variant; in a fraction, the seeds that every variant has.
-    alone = [contrast.array([task], side, ANSWERING) for side in contrast.sides]
+    alone = [contrast.scores([task], side) for side in contrast.sides]
     unchanged, changed = (side.ravel() for side in (both if contrast.factor else alone))
     floor = task.validation.floor / size
     if not contrast.factor and len(unchanged) > 1:
@@ -428,7 +397,7 @@ def _verdict(
     names, sides = [task.column for task in tasks], contrast.sides
     if result.n < 2:
         return "inconclusive", "one seed"
-    if not contrast.factor and contrast.design.runs.identical(names, sides[1][0], sides[0][0]):
+    if not contrast.factor and contrast.runs.identical(names, sides[1][0], sides[0][0]):
         return "equivalent", "identical"
     if math.isnan(result.low):
         return "inconclusive", "no spread between seeds"
@@ -466,30 +435,27 @@ def percent(row: Mapping[str, Any], name: str = "share") -> str:
 Outcome = tuple[str, str, bool | None]  # task, text, as expected
 
 
-def _check(control: Control, design: Design | None, tasks_of: Mapping[str, Task]) -> list[Row]:
+def _check(control: Control, contrast: Contrast | None, tasks_of: Mapping[str, Task]) -> list[Row]:
     """Return a row per task that passed validation; a fraction has a row for their mean too."""
     tasks = [task for name in control.tasks if (task := tasks_of[name]).passes]
     check = {"halves": _halves, "same": _pair, "bug": _pair}.get(control.kind, _check_fraction)
-    outcomes = [*check(control, design, tasks)] if design else []
+    outcomes = [*check(control.kind, contrast, tasks)] or [("", "no runs", None)]
     row = {"control": control.label, "kind": control.kind, "expected": control.expected}
     row["domain"] = tasks_of[control.tasks[0]].domain
-    return [
-        row | dict(zip(("task", "outcome", "kept"), each, strict=True))
-        for each in outcomes or [("", "no runs", None)]
-    ]
+    return [row | dict(zip(("task", "outcome", "kept"), each, strict=True)) for each in outcomes]
 
 
-def _pair(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[Outcome]:
+def _pair(kind: str, contrast: Contrast, tasks: Sequence[Task]) -> Iterator[Outcome]:
     for task in tasks:
-        result = stats.paired(*design.array([task], [control.variant, control.versus])[0].T)
+        _, result, _ = contrast.effect([task], ANSWERING)
         if not math.isnan(result.low):
-            kept = result.high < 0 if control.kind == "bug" else result.low <= 0 <= result.high
+            kept = result.high < 0 if kind == "bug" else result.low <= 0 <= result.high
             yield task.column, f"{percent(ends('share', result))}, {count(result.n, 'seed')}", kept
 
 
-def _halves(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[Outcome]:
+def _halves(_: str, contrast: Contrast, tasks: Sequence[Task]) -> Iterator[Outcome]:
     for task in tasks:
-        values = design.array([task], [control.variant])[0, :, 0]
+        values = contrast.scores([task], contrast.sides[1])[0, :, 0]
         if (half := len(values) // 2) > 1:
             random = np.random.default_rng(0)
             orders = [values, *(random.permutation(values) for _ in range(SPLITS))]
@@ -499,31 +465,23 @@ def _halves(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator
             yield task.column, text, first.sign() == 0 and false <= MOST_FALSE
 
 
-def _check_fraction(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[Outcome]:
-    if (fraction := design.factorial) is None:
+def _check_fraction(kind: str, contrast: Contrast, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    if (fraction := contrast.fraction) is None:
         return
-    variants, least = list(fraction.variants), 1 if control.kind == "unused" else 2
-    alone = [task for task in tasks if design.array([task], variants).shape[1] >= least]
+    variants, least = list(fraction.variants), 1 if kind == "unused" else 2
+    alone = [task for task in tasks if contrast.scores([task], variants).shape[1] >= least]
     for pooled in [*([task] for task in alone), *([alone] if len(alone) > 1 else [])]:
-        y = design.array(pooled, variants, range_of=None)
-        if control.kind == "unused":
+        y = contrast.scores(pooled, variants)
+        if kind == "unused":
             effects = factorial.unused_effects(y, fraction)
             judged = np.array([[(e.difference, e.low, e.high) for e in effects]])
         else:
-            judged = _placebos(design, tuple(pooled))
+            judged = factorial.placebos(y, fraction, SPLITS)
         if judged.size and not np.isnan(judged).any():
-            outcome = _planted if control.kind == "planted" else _none_differ
+            outcome = _planted if kind == "planted" else _none_differ
             text, kept = outcome(judged[..., 1], judged[..., 2])
             task = pooled[0].column if len(pooled) == 1 else MEAN
             yield task, f"{text}, {count(y.shape[1], 'seed')}", kept
-
-
-@cache
-def _placebos(design: Design, tasks: tuple[Task, ...]) -> Floats:
-    """Return `factorial.placebos` of a design, once for all of its controls."""
-    assert design.factorial is not None
-    y = design.array(tasks, list(design.factorial.variants), range_of=None)
-    return factorial.placebos(y, design.factorial, SPLITS)
 
 
 def _planted(_: Floats, high: Floats) -> tuple[str, bool]:

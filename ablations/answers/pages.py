@@ -16,20 +16,19 @@ from msgspec import structs
 
 from ablations import figures
 from ablations.answers import PAGES, TABLE
-from ablations.answers.entries import FILE, Comparison, Detail, read
+from ablations.answers.entries import FILE, Detail, read
 from ablations.answers.measures import (
     ANSWERING,
     MARGIN,
     MEAN,
     Answers,
-    Design,
+    Contrast,
     answer_all,
     cost,
     percent,
 )
 from ablations.core.record import settings_read
 from ablations.errors import count, listed, value_text
-from ablations.figures.learning import curves
 from ablations.parameters import ranges
 from ablations.presets import presets
 from ablations.records import write_atomically
@@ -53,7 +52,6 @@ _SCORES = {
     "mean": "the mean of all evaluations",
     "last": "the mean of the last three evaluations",
     "final": "the mean of the last tenth of training",
-    "auc": "the area under the evaluations",
 }
 _WORDS = {
     "better": "a higher score",
@@ -81,8 +79,9 @@ def write(results: Path) -> list[Path]:
         texts[f"{PAGES}/{detail.id}.md"] = _page(answers, detail)
         drawn[detail.id] = _drawn(answers, detail)
         for comparison in detail.comparison:
-            if comparison.variant and (design := answers.designs.get(comparison.id)):
-                _draw_curves(design, comparison, results / PAGES / f"{comparison.id}_curves")
+            if comparison.variant:
+                path = results / PAGES / f"{comparison.id}_curves"
+                _draw_curves(answers.contrasts[comparison.id], path)
     for name, text in texts.items():
         write_atomically(results / name, text.replace(MINUS, "-"))
     for name, rows in drawn.items():
@@ -104,17 +103,17 @@ def _draw(rows: pd.DataFrame, path: Path) -> None:
     figures.write(figure, path, ["svg"])
 
 
-def _draw_curves(design: Design, comparison: Comparison, path: Path) -> None:
+def _draw_curves(contrast: Contrast, path: Path) -> None:
     """Draw the learning curves of the two variants, of every seed of an answer."""
-    pair, runs = (comparison.versus, comparison.variant), design.runs
-    kept = runs.runs.variant.isin(pair) & runs.runs.seed.isin(ANSWERING) & runs.runs.score.notna()
+    baseline, runs = contrast.entry.versus, contrast.runs
+    versus = dict.fromkeys((baseline, contrast.entry.variant), baseline)
+    kept = runs.runs.variant.isin(versus) & runs.runs.seed.isin(ANSWERING) & runs.runs.score.notna()
     shown = runs.where(kept)
-    tasks = {task: kept for task, kept in design.plan.tasks.items() if task in {*shown.runs.task}}
-    plan = structs.replace(design.plan, tasks=tasks)
-    versus = dict.fromkeys(pair, comparison.versus)
+    tasks = {task: of for task, of in contrast.plan.tasks.items() if task in {*shown.runs.task}}
     if tasks:
-        shown = replace(shown, plan=plan, versus=versus, baseline=comparison.versus, untrained={})
-        figures.write(curves(shown, each_seed=True), path, ["svg"])
+        plan = structs.replace(contrast.plan, tasks=tasks)
+        shown = replace(shown, plan=plan, versus=versus, baseline=baseline, untrained={})
+        figures.write(figures.curves(shown, each_seed=True), path, ["svg"])
 
 
 # Sentences
@@ -172,16 +171,6 @@ def advice(answers: Answers, detail: Detail) -> str:
     return "either" if len(equal) else "no evidence"
 
 
-def _rests_on(effects: pd.DataFrame) -> str:
-    """Write the tasks of an answer with their numbers of seeds."""
-    return ", ".join(
-        f"{each['task']} ({count(int(each['seeds']), 'seed')}"
-        + (f", baseline {n:.0f})" if (n := each["baseline_seeds"]) > each["seeds"] else ")")
-        for each in effects.to_dict("records")
-        if each.get("used") is True
-    )
-
-
 def _drawn(answers: Answers, detail: Detail) -> pd.DataFrame:
     """Return the rows of a detail's figure: tasks, their mean, and both halves of the seeds."""
     rows: list[Row] = []
@@ -217,18 +206,13 @@ def _render(template: str, **values: Any) -> str:
 
 
 def _page(answers: Answers, detail: Detail) -> str:
-    rows = {row["id"]: row for row in answers.of(detail).to_dict("records")}
-    parts = [
-        _part(rows[each.id], each, answers.effects, answers.designs.get(each.id))
-        for each in detail.comparison
-    ]
+    rows = answers.of(detail).to_dict("records")
+    parts = [_part(row, answers.contrasts[row["id"]], answers.effects) for row in rows]
     said = sentence(answers, detail)
     return _render("detail.md.j2", detail=detail, sentence=said, parts=parts)
 
 
-def _part(
-    row: Row, comparison: Comparison, every: pd.DataFrame, design: Design | None
-) -> dict[str, Any]:
+def _part(row: Row, contrast: Contrast, every: pd.DataFrame) -> dict[str, Any]:
     """Return what the template needs of one comparison."""
     effects = every[every.id == row["id"]]
     tasks = row["tasks"].split(", ") if row["tasks"] else [*effects.task]
@@ -245,46 +229,43 @@ def _part(
         tables.append(Markup(format_table(shown, "markdown", columns=names, caption=False)))
     return {
         "row": row,
-        "comparison": comparison,
-        "rests_on": _rests_on(effects),
+        "comparison": contrast.entry,
+        "used": effects[effects.used == True].to_dict("records"),  # noqa: E712
         "untested": listed([task for task in effects.task if task not in row["tasks"].split(", ")]),
         "low": listed(low),
         "tables": tables,
-        "settings": [] if design is None or comparison.factor else _changed(comparison, design),
-        "curves": bool(comparison.variant and row["seeds"]),
-        "commands": Markup("\n".join(_commands(row, comparison, design, tasks))),
+        "settings": [] if contrast.factor else _changed(contrast),
+        "curves": bool(contrast.entry.variant and row["seeds"]),
+        "commands": Markup("\n".join(_commands(row, contrast, tasks))),
     }
 
 
-def _commands(
-    row: Row, comparison: Comparison, design: Design | None, tasks: Sequence[str]
-) -> Iterator[str]:
+def _commands(row: Row, contrast: Contrast, tasks: Sequence[str]) -> Iterator[str]:
     """Return the commands that train the runs of a comparison and print its table."""
+    comparison, runs = contrast.entry, contrast.runs.runs
     study, seeds = studies().get(comparison.study), set[int]()
     names = [study.baseline if study else "", comparison.versus, comparison.variant]
     pair = {} if comparison.factor else {"variants": [*dict.fromkeys(filter(None, names))]}
     request = comparison.request(tasks=tasks, **pair)
     train = request.command()
-    if design is not None and comparison.variant and study:
-        runs = design.runs.runs
+    if comparison.variant and study:
         used = runs.variant.eq(comparison.variant) & runs.seed.isin(ANSWERING) & runs.score.notna()
         seeds = {*runs.seed[used].tolist()}
         own = study.profiles[request.profile].seeds
         if seeds != {*(range(own) if isinstance(own, int) else own)}:
             train += f" --seeds {ranges(seeds)}"
     yield train
-    if design is not None and seeds:
-        score = "" if row["score"] == design.runs.score else f" --score {row['score']}"
+    if seeds:
+        score = "" if row["score"] == contrast.runs.score else f" --score {row['score']}"
         yield train.replace("ablations run", "ablations table", 1) + score
 
 
-def _changed(comparison: Comparison, design: Design) -> list[tuple[str, str, str]]:
+def _changed(contrast: Contrast) -> list[tuple[str, str, str]]:
     """Return the settings that differ: name, values without the detail, values with it."""
-    sides = [comparison.versus, comparison.variant]
-    off, on = reversed(sides) if comparison.reverse else sides
-    sets = {name: design.plan.variants[name].sets for name in sides}
-    configs: dict[str, dict[str, Any]] = {cell.variant: {} for cell in design.plan.cells}
-    for cell in design.plan.cells:
+    (off,), (on,) = contrast.sides
+    sets = {name: contrast.plan.variants[name].sets for name in (off, on)}
+    configs: dict[str, dict[str, Any]] = {cell.variant: {} for cell in contrast.plan.cells}
+    for cell in contrast.plan.cells:
         configs[cell.variant][cell.task] = settings_read(cell.config)
 
     def text(side: str, name: str) -> str:
@@ -296,7 +277,7 @@ def _changed(comparison: Comparison, design: Design) -> list[tuple[str, str, str
 
 
 def _index(answers: Answers) -> str:
-    runs, hours, processors = cost([*answers.designs.values()])
+    runs, hours, processors = cost({of.runs for of in answers.contrasts.values()})
     frame, entries = answers.frame, answers.entries
     tested = {*answers.effects.task[answers.effects.seeds > 0]}
     counts = frame.verdict[frame.seeds > 0].value_counts()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from synthetic import spread, study
 
-from ablations.answers.entries import Comparison, Control, Detail, Entries, Task, Validation
+from ablations.answers.entries import Control, Detail, Entries, Entry, Task, Validation
 from ablations.answers.measures import Answers, answer_all
 from ablations.studies import fraction
 
@@ -20,21 +20,21 @@ TEXTS = ("id", "label", "topic", "question", "sentence", "source", "published")
 Scores = Mapping[tuple[str, str], Sequence[float]]
 
 
-def comparison(**changes: Any) -> Comparison:
+def comparison(**changes: Any) -> Entry:
     values = {
         **{"id": "a_comparison", "study": "details", "run": {"profile": "evidence"}},
         **{"tasks": ("walker2d", "ant"), "variant": "new", "versus": "old"},
     }
-    return Comparison(**(values | changes))
+    return Entry(**(values | changes))
 
 
-def detail(*comparisons: Comparison, **changes: Any) -> Detail:
+def detail(*comparisons: Entry, **changes: Any) -> Detail:
     values: dict[str, Any] = {name: f"a_{name}" for name in TEXTS}
     values |= {"change": "Clipping", "terms": ("GAE",), "comparison": comparisons}
     return Detail(**(values | changes))
 
 
-def factor(name: str, **changes: Any) -> Comparison:
+def factor(name: str, **changes: Any) -> Entry:
     given = {"factor": name, "variant": "", "versus": "", "tasks": ("walker2d",)}
     return comparison(**(given | changes))
 
@@ -73,22 +73,20 @@ def fractional(gain: float, seeds: int = 3, spread: float = 2.0) -> tuple[Scores
 def answers(
     folder: Path,
     scores: Scores,
-    *asked: Detail | Comparison | Control,
+    *asked: Detail | Entry | Control,
     tasks: Mapping[str, Task] = TASKS,
     **about: Any,
 ) -> Answers:
     """Store runs and answer; comparisons without a detail get one. about: of `synthetic.study`."""
     study(folder, scores, **about)
-    loose = tuple(each for each in asked if isinstance(each, Comparison))
+    loose = tuple(each for each in asked if type(each) is Entry)
     details = tuple(each for each in asked if isinstance(each, Detail))
     details += (detail(*loose),) if loose else ()
     controls = tuple(each for each in asked if isinstance(each, Control))
     return answer_all(folder, Entries(details, (*tasks.values(),), controls))
 
 
-def row(
-    folder: Path, scores: Scores, asked: Comparison | None = None, **about: Any
-) -> dict[str, Any]:
+def row(folder: Path, scores: Scores, asked: Entry | None = None, **about: Any) -> dict[str, Any]:
     """Return the row of one answer."""
     made = answers(folder, scores, asked or comparison(), **about)
     return made.frame.to_dict("records")[0]

@@ -30,7 +30,7 @@ from synthetic import study
 
 from ablations import stats
 from ablations.answers.entries import Entries, Task
-from ablations.answers.measures import Design, answer_all
+from ablations.answers.measures import answer_all, stored
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 from ablations.stats import decide
@@ -279,9 +279,8 @@ def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
     scores = two_variants({"walker2d": 20.0, "ant": 20.0}, seeds=6)
     whole = row(tmp_path, scores)
     (path,) = (tmp_path / "plans" / "details").glob("*.json")
-    design = Design.stored(tmp_path, comparison().request())
-    assert design is not None
-    plan = design.plan
+    plan = stored(tmp_path, comparison().request()).plan
+    assert plan is not None
     path.unlink()
     for task, seed in itertools.product(TASKS, range(6)):
         cells = tuple(c for c in plan.cells if (c.task, c.seed) == (task, seed))
@@ -295,7 +294,8 @@ def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
         "records"
     )[0]
     assert [together[n] for n in ("share", "seeds")] == [whole[n] for n in ("share", "seeds")]
-    assert Design.stored(tmp_path, comparison(run={"profile": "paper"}).request()) is None
+    with pytest.raises(UserError, match="no runs of `ablations run details --profile paper`"):
+        stored(tmp_path, comparison(run={"profile": "paper"}).request())
 
 
 # Controls

@@ -228,21 +228,6 @@ def test_answers_are_found_by_parts_of_the_question_from_anywhere(tmp_path, caps
     assert "; no published answer matches 'clip_vlosss'" in capsys.readouterr().err
 
 
-def test_pages_without_archives_say_so_of_every_detail(tmp_path: Path, capsys) -> None:
-    shutil.copy(FILE, tmp_path)
-    assert cli.main(["report", "--answers", "--results", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.split() == [
-        str(tmp_path / name) for name in ("README.md", "answers.csv")
-    ]
-    entries = read(FILE)
-    for each in entries.detail:
-        page = (tmp_path / "details" / f"{each.id}.md").read_text()
-        assert f"> {each.change}: not tested." in page
-    index = (tmp_path / "README.md").read_text()
-    assert index.count("no runs") == len(entries.control)
-    assert pd.read_csv(tmp_path / "answers.csv").verdict.isna().all()
-
-
 def test_a_folder_without_questions_has_no_answers(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there are no published answers"):
         pages.write(tmp_path)
