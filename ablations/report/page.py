@@ -123,13 +123,12 @@ def _tables(runs: Runs, frame: pd.DataFrame, study: str) -> Iterator[dict[str, A
 
 
 def _pictures(runs: Runs, study: str) -> Iterator[dict[str, Any]]:
-    with contextlib.suppress(UserError):  # values that no axis can show
-        for kind, wide in draw(runs, width=WIDE).items():
-            yield {
-                **{"key": f"{study}.{kind}", "title": wide.title, "caption": wide.caption},
-                **{"wide": _uri(wide), "narrow": _uri(draw(runs, [kind], NARROW)[kind])},
-                "folded": kind == "diagnostics",
-            }
+    for kind, wide in draw(runs, width=WIDE).items():
+        yield {
+            **{"key": f"{study}.{kind}", "title": wide.title, "caption": wide.caption},
+            **{"wide": _uri(wide), "narrow": _uri(draw(runs, [kind], NARROW)[kind])},
+            "folded": kind == "diagnostics",
+        }
 
 
 def _uri(drawing: Drawing) -> str:
