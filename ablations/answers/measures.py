@@ -435,7 +435,7 @@ def percent(row: Mapping[str, Any], name: str = "share") -> str:
 Outcome = tuple[str, str, bool | None]  # task, text, as expected
 
 
-def _check(control: Control, contrast: Contrast | None, tasks_of: Mapping[str, Task]) -> list[Row]:
+def _check(control: Control, contrast: Contrast, tasks_of: Mapping[str, Task]) -> list[Row]:
     """Return a row per task that passed validation; a fraction has a row for their mean too."""
     tasks = [task for name in control.tasks if (task := tasks_of[name]).passes]
     check = {"halves": _halves, "same": _pair, "bug": _pair}.get(control.kind, _check_fraction)
