@@ -27,7 +27,6 @@ from ablations.gate.ledger import (
     shared_words,
     sound_terms,
 )
-from ablations.gate.noise import noise as noise_table
 from ablations.gate.question import (
     FIRST_SEEDS,
     FUTILITY,
@@ -40,6 +39,7 @@ from ablations.gate.question import (
     current_side,
 )
 from ablations.gate.run import Gate, stages_table
+from ablations.gate.run import noise as noise_table
 from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, Text, Whole
 from ablations.tables.formats import format_table
 

@@ -16,7 +16,6 @@ Each end of these intervals is wrong with a probability of at most `rate` over a
 
     question.py   the two sides, the error rates and the rule
     early.py      the probability that the last stage passes
-    run.py        runs the stages in a results folder
+    run.py        runs the stages in a results folder; the spread over runs of one command
     ledger.py     many candidates against the best so far, with one error budget
-    noise.py      the spread over runs of one command
 """

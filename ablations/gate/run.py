@@ -34,12 +34,21 @@ from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, read_record, write_atomically
 from ablations.request import Request
 from ablations.runs import Runs
-from ablations.stats import Difference, Floats, is_outcome
+from ablations.stats import (
+    POWER,
+    Difference,
+    Floats,
+    deviation,
+    is_outcome,
+    sd_interval,
+    smallest_margin,
+)
 from ablations.stats.interim import Stage, design, planned
 from ablations.studies import Profile, Study, Variant
 from ablations.trainers.command import CODE, CommandTrainer
 
 BASELINE, CHANGE = "baseline", "change"
+NOISE_RUNS = (5, 10, 20)  # runs per side for which `gate --noise` states a margin
 
 
 @dataclass(frozen=True)
@@ -395,6 +404,36 @@ def stages_table(verdict: Verdict) -> pd.DataFrame:
         f"simultaneous. Chance: the probability that the last stage passes a useful change."
     )
     frame.attrs = {"study": "gate", "caption": caption}
+    return frame
+
+
+def noise(metric: str, scores: Sequence[float], rate: float) -> pd.DataFrame:
+    """Return the smallest margin that 5, 10 and 20 runs per side can decide, with its interval.
+
+    Args:
+        metric: the name of the scores.
+        scores: of runs of one command `[n]`.
+        rate: of false passes.
+
+    Raises:
+        UserError: fewer than two scores.
+    """
+    if (n := len(scores)) < 2:
+        raise UserError(f"{count(n, 'run')} has a value: 2 are needed")
+    sd, mean = float(deviation(scores)), sum(scores) / n
+    low, high = sd_interval(n, sd) if sd else (0.0, 0.0)
+    frame = pd.DataFrame({"runs": NOISE_RUNS})
+    for column, of in (("margin", sd), ("margin_low", low), ("margin_high", high)):
+        frame[column] = [smallest_margin(runs, of, rate) if of else 0.0 for runs in NOISE_RUNS]
+    frame["percent_of_the_mean"] = 100 * frame.margin / abs(mean) if mean else float("nan")
+    interval = f" [{low:.3g}, {high:.3g}]" if sd else ""
+    frame.attrs["study"] = "noise"
+    frame.attrs["caption"] = (
+        f"{n} runs of one command: {metric} {mean:.4g}, standard deviation {sd:.3g}{interval}. "
+        f"Margin: the smallest margin with which this number of unpaired runs per side passes a "
+        f"change without effect with a probability of {POWER:.0%}. A change that is worse by the "
+        f"margin passes with a probability of at most {rate:.0%}."
+    )
     return frame
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -97,8 +98,8 @@ class LearningCurve:
         return result
 
     def _update(self, stem: Path, name: str, group: Group, terms: Terms) -> Check:
-        curves, root = group.curves, self._config.rootpath
-        result, before = check.check(curves, curves, terms), ""
+        curves, before = group.curves, ""
+        result = check.check(curves, curves, terms)
         if baselines.exists(stem):
             try:
                 stored = _baseline(stem, name, group.metric, group.higher_is_better)
@@ -107,8 +108,7 @@ class LearningCurve:
             except UserError as error:
                 before = f"; not comparable with the previous version: {error}"
         baselines.write(stem, name, {"": group})
-        path = stem.with_name(f"{stem.name}.json")
-        path = path.relative_to(root) if path.is_relative_to(root) else path
+        path = os.path.relpath(stem.with_name(f"{stem.name}.json"), self._config.rootpath)
         self._note(f"{name}: stored {len(curves)} seeds in {path}{before}")
         return result
 
@@ -123,9 +123,8 @@ class LearningCurve:
             from ablations.tables.formats import format_table
 
             # Parametrised tests and xdist workers write into the same folder.
-            test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
             path = Path(folder or self._request.getfixturevalue("tmp_path")).absolute()
-            path /= f"{test}_{name}" if folder else name
+            path /= f"{self._default_name()}_{name}"
             drawn = write(checks({"": result}, metric), path, ("png",))[0]
             table = check.table({name: result})
             parts += ["", format_table(table, "markdown"), "", f"figure: {drawn}"]

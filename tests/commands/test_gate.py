@@ -14,8 +14,7 @@ from ablations.cli import main
 from ablations.engine import local
 from ablations.gate import question as gate
 from ablations.gate.early import chance_to_pass
-from ablations.gate.noise import noise
-from ablations.gate.run import BASELINE, CHANGE, TASK
+from ablations.gate.run import BASELINE, CHANGE, TASK, noise
 from ablations.runs import Runs
 from ablations.stats import Difference, paired, welch
 from ablations.stats.interim import design, planned, read
@@ -142,9 +141,8 @@ def test_runs_that_fail(folder, ask, bad, words, most, code, verdict, says) -> N
 @pytest.mark.parametrize(
     ("good", "now", "says"),
     [
-        *((repr("1"), repr(value), "score is no finite number") for value in ("nan", "-inf")),
+        (repr("1"), repr("nan"), "score is no finite number"),
         (repr("1,290,000"), repr("1,205,000"), "fails, worse"),
-        (repr("1,290,000"), repr("12,050"), "3 of 3 runs of the change failed"),
         (repr("1,290,000"), repr("98%"), "3 of 3 runs of the change failed"),
     ],
 )

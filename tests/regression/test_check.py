@@ -204,14 +204,6 @@ def test_what_it_learns_is_the_unit() -> None:
     assert check(level, changed(level, lambda row: row - 1)).verdict == "worse"
 
 
-def test_a_point_at_step_0_is_a_point() -> None:
-    """Brax evaluates before it trains."""
-    values = np.concatenate([np.zeros((24, 1)), array(range(24))], axis=1)
-    found = from_user(values, steps=[0, *STEPS])
-    assert found.steps[0] == 0
-    assert check(found, some(found, range(8))).identical
-
-
 def test_seeds_may_have_steps_of_their_own() -> None:
     """As where a point is logged at the end of each episode: the same curve, seen elsewhere."""
     random = np.random.default_rng(0)
