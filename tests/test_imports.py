@@ -109,7 +109,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.tasks.control", "brax"),
         ("ablations.tasks.control", "jax"),
         ("ablations.tasks.control", "mujoco"),
-        ("ablations.tasks.fast", "ablations.tasks.cart"),
+        ("ablations.tasks.control", "ablations.tasks.cart"),
         ("ablations.tasks.language.problems", "ablations.tasks.language.puzzles"),
         ("ablations.trainers.spec", "variants"),
         ("ablations.trainers.spec", "variants.absent"),

@@ -5,8 +5,6 @@ Environments of other libraries are recognised by their members. Imports JAX.
 
 from __future__ import annotations
 
-import math
-
 from ablations.environments.brax import BraxEnvironment
 from ablations.environments.environment import (
     Actions,
@@ -40,7 +38,6 @@ def adapted(made: Tree, task: Task | None = None) -> Environment:
     Raises UserError: it has another interface, or the task describes it wrongly.
     """
     environment = _adapted(made)
-    _require_actions_and_observations(environment)
     actual = {
         "discrete": isinstance(environment.actions, Discrete),
         "image": environment.observations.image is not None,
@@ -72,16 +69,3 @@ def _adapted(made: Tree) -> Environment:
         return GymnaxEnvironment(made, made.default_params)
     environment: Environment = made if member == "actions" else BraxEnvironment(made)
     return environment
-
-
-def _require_actions_and_observations(environment: Environment) -> None:
-    actions, form = environment.actions, environment.observations
-    if not isinstance(actions, Box | Discrete):
-        raise UserError(f"actions must be a Box or a Discrete, not {actions!r}")
-    if (actions.choices if isinstance(actions, Discrete) else actions.size) < 1:
-        raise UserError(f"actions {actions}: expected a size of at least 1")
-    if form.image is not None and math.prod(form.image) != form.size:
-        raise UserError(f"observations have {form.size} numbers, but their image is {form.image}")
-    for start, stop in filter(None, (form.policy, form.value)):
-        if not 0 <= start < stop <= form.size:
-            raise UserError(f"observations have {form.size} numbers, so {start}:{stop} is invalid")

@@ -1,4 +1,10 @@
-"""The environment of the task `fast`. It imports JAX, so it is imported late."""
+"""The task `fast`: hold a damped cart at a target. For tests and demonstrations, without physics.
+
+    v′ = v + dt (gain·a - damping·v)         p′ = p + dt v′        reward = 1 - |p′ - target|
+
+An episode terminates if the cart leaves the track, |p| > 1, and is truncated at `episode_length`.
+Both happen to an untrained policy. This imports JAX, so it is imported late.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brax's control tasks. Brax and JAX are imported when an environment is made."""
+"""Brax's control tasks, and `fast`. Brax and JAX are imported when an environment is made."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def _register(
     name: str,
     summary: str,
     *,
-    steps: int,
-    source: str,
+    steps: int = 5_000_000,
+    source: str = _OWN,
     speed: float = Task.speed,
     backends: tuple[str, ...] = BACKENDS,
     healthy_reward: float | None = None,
@@ -144,7 +144,6 @@ _register(
     "balance a pole on a cart",
     steps=1_000_000,
     speed=70_000,
-    source=_OWN,
     ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
 )
 _register(
@@ -152,7 +151,6 @@ _register(
     "balance two jointed poles on a cart",
     steps=2_000_000,
     speed=75_000,
-    source=_OWN,
     ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
 )
 _register(
@@ -165,26 +163,20 @@ _register(
 _register(
     "hopper",
     "hop forward on one leg without falling",
-    steps=5_000_000,
-    source=_OWN,
     healthy_reward=1.0,
     ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
 )
 _register(
     "walker2d",
     "walk forward on two legs without falling",
-    steps=5_000_000,
     speed=36_000,
-    source=_OWN,
     healthy_reward=1.0,
     ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
 )
 _register(
     "halfcheetah",
     "run forward on two legs; never terminates",
-    steps=5_000_000,
     speed=30_000,
-    source=_OWN,
     ppo=_ppo(1e-3, 0.97, 1e-3, reward_scale=0.1),
 )
 _register(
@@ -208,9 +200,7 @@ _register(
 _register(
     "swimmer",
     "swim forward with three jointed links; never terminates",
-    steps=5_000_000,
     speed=25_000,
-    source=_OWN,
     backends=("generalized",),  # Brax supports no other
     ppo=_ppo(1e-3, 0.99, 1e-3),
 )
@@ -218,9 +208,35 @@ _register(
     "pusher",
     "push a cylinder to a goal with a seven-jointed arm; never terminates (Gymnasium truncates at "
     "100)",
-    steps=5_000_000,
     speed=10_000,
-    source=_OWN,
     backends=("generalized", "mjx", "spring", "positional"),
     ppo=_ppo(3e-4, 0.95, 1e-3),
+)
+
+
+def _cart(settings: Settings) -> Environment:
+    from ablations.tasks.cart import Cart
+
+    return Cart()
+
+
+register(
+    Task(
+        name="fast",
+        summary="hold a damped cart at a target; compiles in seconds, for tests",
+        make=_cart,
+        settings={"episode_length": 50, "reset_group_size": 1, "random_elapsed_steps": True},
+        hyperparameters={
+            "ppo": {
+                "num_envs": 32,
+                "unroll_length": 16,
+                "num_minibatches": 4,
+                "learning_rate": 1e-3,
+            }
+        },
+        steps=50_000,
+        speed=120_000,
+        source="own choice",
+        check=check_episodes,
+    )
 )

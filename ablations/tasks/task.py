@@ -139,12 +139,9 @@ def task(name: str) -> Task:
     if gymnasium := GYMNASIUM.fullmatch(name):
         words = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", gymnasium[1]).lower()
         similar = [_TASKS[x] for x in (words, words.replace("_", "")) if x in _TASKS]
-        if similar and similar[0].discrete:  # Gymnax's, with the same equations
-            raise UserError(f"the name of Gymnasium's {name} is '{similar[0].name}' here")
-        if similar:
-            raise UserError(
-                f"the name of Gymnasium's {name} is '{similar[0].name}' here, with Brax's physics"
-            )
+        if similar:  # Gymnax's tasks have the same equations
+            physics = "" if similar[0].discrete else ", with Brax's physics"
+            raise UserError(f"the name of Gymnasium's {name} is '{similar[0].name}' here{physics}")
         raise UserError(
             f"Gymnasium's {name} is not among the tasks (`ablations list tasks`); your own "
             f"training script can be a study: docs/any-trainer.md"

@@ -47,11 +47,9 @@ class Settings(TypedDict):
 
 
 def _make(settings: Settings) -> Problems:
-    from ablations.tasks.language.puzzles import Problems, mixture
+    from ablations.tasks.language.puzzles import Problems
 
-    return Problems(
-        mixture=mixture(settings["kinds"].split(",")), train_prompts=settings["train_prompts"]
-    )
+    return Problems(tuple(settings["kinds"].split(",")), settings["train_prompts"])
 
 
 def _check(settings: Settings) -> list[str]:

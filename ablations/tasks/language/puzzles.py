@@ -1,18 +1,19 @@
 """Problems in tokens with one right answer: arithmetic, and lists of digits to write backwards.
 
-`Problems` draws them from a mixture and checks responses; `reward` pays for them.
+`Problems` draws them and checks responses; `reward` pays for them.
 
 `Kind.draw` makes a prompt and its right answer from a random key. Functions take one problem,
 without a batch dimension, and work under jit and vmap.
 
 A prompt of a kind has `PROMPT_LENGTH` tokens, padded on the left. An answer has `RESPONSE_LENGTH`
-tokens, padded on the right after END. In a mixture they are as long as its longest.
+tokens, padded on the right after END. Of several kinds they are as long as the longest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import jax
@@ -36,7 +37,7 @@ class Problem(NamedTuple):
 
     prompt: [S].
     answer: a right response, [L].
-    kind: the index of its kind in the mixture, a scalar.
+    kind: the index of its kind in `Problems.kinds`, a scalar.
     """
 
     prompt: Array
@@ -176,44 +177,6 @@ KINDS: dict[str, Callable[[], Kind]] = {
 }
 
 
-class Mixture(NamedTuple):
-    """Several kinds of problem, equally likely.
-
-    draw: key -> Problem, with prompt_length and response_length tokens.
-    easy: problem -> bool scalar.
-    """
-
-    kinds: tuple[str, ...]
-    draw: Callable[[Array], Problem]
-    easy: Callable[[Problem], Array]
-    prompt_length: int
-    response_length: int
-
-
-def mixture(names: Sequence[str]) -> Mixture:
-    """Return the mixture of the named kinds."""
-    kinds = [KINDS[name]() for name in names]
-    prompt_length = max(kind.prompt_length for kind in kinds)
-    response_length = max(kind.response_length for kind in kinds)
-
-    def draw(key: Array) -> Problem:
-        key_kind, key_problem = jax.random.split(key)
-        index = jax.random.randint(key_kind, (), 0, len(kinds))
-        # Draw all kinds and take one: under vmap a switch would do the same.
-        drawn = [kind.draw(key_problem) for kind in kinds]
-        prompts, answers = (jnp.stack(part).astype(jnp.int32) for part in zip(*drawn, strict=True))
-        return Problem(prompts[index, -prompt_length:], answers[index, :response_length], index)
-
-    def easy(problem: Problem) -> Array:
-        left = jnp.full(PROMPT_LENGTH - prompt_length, PAD, jnp.int32)
-        right = jnp.full(RESPONSE_LENGTH - response_length, PAD, jnp.int32)
-        prompt = jnp.concatenate([left, problem.prompt])
-        answer = jnp.concatenate([problem.answer, right])
-        return jnp.stack([kind.easy(prompt, answer) for kind in kinds])[problem.kind]
-
-    return Mixture(tuple(names), draw, easy, prompt_length, response_length)
-
-
 # The environment
 
 TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
@@ -221,19 +184,46 @@ TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
 
 @dataclass(frozen=True)
 class Problems:
-    """Draws problems and checks responses.
+    """Draws problems of several kinds, equally likely, and checks responses.
 
-    mixture: the kinds of problem, equally likely.
     train_prompts: the number of prompts in the training set; 0: all prompts are new.
     """
 
-    mixture: Mixture
-    train_prompts: int
+    kinds: tuple[str, ...]
+    train_prompts: int = 0
+
+    @cached_property
+    def _kinds(self) -> list[Kind]:
+        return [KINDS[name]() for name in self.kinds]
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """Names of the kinds of problem."""
-        return self.mixture.kinds
+    def prompt_length(self) -> int:
+        """Tokens of the longest prompt."""
+        return max(kind.prompt_length for kind in self._kinds)
+
+    @property
+    def response_length(self) -> int:
+        """Tokens of the longest answer, with END."""
+        return max(kind.response_length for kind in self._kinds)
+
+    def draw(self, key: Array) -> Problem:
+        """Draw one problem, with prompt_length and response_length tokens."""
+        key_kind, key_problem = jax.random.split(key)
+        index = jax.random.randint(key_kind, (), 0, len(self.kinds))
+        # Draw all kinds and take one: under vmap a switch would do the same.
+        drawn = [kind.draw(key_problem) for kind in self._kinds]
+        prompts, answers = (jnp.stack(part).astype(jnp.int32) for part in zip(*drawn, strict=True))
+        return Problem(
+            prompts[index, -self.prompt_length :], answers[index, : self.response_length], index
+        )
+
+    def easy(self, problem: Problem) -> Array:
+        """Return whether a warm start may train on a problem, a bool scalar."""
+        left = jnp.full(PROMPT_LENGTH - self.prompt_length, PAD, jnp.int32)
+        right = jnp.full(RESPONSE_LENGTH - self.response_length, PAD, jnp.int32)
+        prompt = jnp.concatenate([left, problem.prompt])
+        answer = jnp.concatenate([problem.answer, right])
+        return jnp.stack([kind.easy(prompt, answer) for kind in self._kinds])[problem.kind]
 
     def train(self, key: jax.Array, set_key: jax.Array, count: int) -> Problem:
         """Draw a batch of training problems, leaves [count, ...].
@@ -255,7 +245,7 @@ class Problems:
 
     def held_out(self, key: jax.Array, count: int) -> Problem:
         """Draw new problems, leaves [count, ...]."""
-        return jax.vmap(self.mixture.draw)(jax.random.split(key, count))
+        return jax.vmap(self.draw)(jax.random.split(key, count))
 
     def is_new(self, problems: Problem, set_key: jax.Array) -> jax.Array:
         """Return float32 [P]: 0 for problems in the training set, 1 for the others."""

@@ -689,7 +689,7 @@ def compose(**program: Unpack[Program[TaskSettings]]) -> Language:
         decoder=Decoder(config),
         start=start,
         settings=settings,
-        length=problems.mixture.response_length,
+        length=problems.response_length,
         updates_per_chunk=program["updates_per_chunk"],
         evaluation_prompts=program.get("evaluation_envs", 256),
         fixed={"completion_unit": SPEC.axes["completion_unit"], **program.get("choices", {})},

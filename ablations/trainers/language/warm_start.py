@@ -41,7 +41,7 @@ def warm_start(config: DecoderConfig, kinds: tuple[str, ...], steps: int, seed: 
 @lru_cache(maxsize=4)
 def _teacher(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> Callable[[Array], Tree]:
     """Return the compiled function from a key to pretrained parameters."""
-    mixture = puzzles.mixture(kinds)
+    problems_of = puzzles.Problems(kinds)
     decoder = Decoder(config)
     if steps == 0:
         return decoder.init
@@ -59,8 +59,10 @@ def _teacher(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> Calla
         key_init, key_problems, key_shown = jax.random.split(key, 3)
         parameters = decoder.init(key_init)
         # Drawn before the loop: fused into a step, they compile for ten minutes.
-        problems = jax.vmap(jax.vmap(mixture.draw))(jax.random.split(key_problems, (steps, BATCH)))
-        easy = jax.vmap(jax.vmap(mixture.easy))(problems)
+        problems = jax.vmap(jax.vmap(problems_of.draw))(
+            jax.random.split(key_problems, (steps, BATCH))
+        )
+        easy = jax.vmap(jax.vmap(problems_of.easy))(problems)
         shown = easy | (jax.random.uniform(key_shown, (steps, BATCH)) < SHOWN)
 
         def step(

@@ -34,17 +34,15 @@ def encode(text: str) -> list[int]:
 @cache
 def drawn(kind: str) -> tuple[puzzles.Problem, list[tuple[str, str]]]:
     """Many problems of a kind, as arrays and as (prompt, answer) in text."""
-    mixture = puzzles.mixture([kind])
-    problems = jax.device_get(
-        jax.jit(jax.vmap(mixture.draw))(jax.random.split(jax.random.key(0), COUNT))
-    )
+    keys = jax.random.split(jax.random.key(0), COUNT)
+    problems = jax.device_get(jax.jit(jax.vmap(Problems((kind,)).draw))(keys))
     texts = list(zip(map(decode, problems.prompt), map(decode, problems.answer), strict=True))
     return problems, texts
 
 
 def judged(kind: str, problems: puzzles.Problem, responses: list[list[int]]) -> list[bool]:
-    own = Problems(puzzles.mixture([kind]), train_prompts=0)
-    return own.correct(problems, jnp.asarray(responses, jnp.int32)[:, None])[:, 0].tolist()
+    correct = Problems((kind,)).correct(problems, jnp.asarray(responses, jnp.int32)[:, None])
+    return correct[:, 0].tolist()
 
 
 def padded(text: str, length: int, end: bool = True) -> list[int]:

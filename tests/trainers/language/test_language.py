@@ -569,7 +569,7 @@ def test_a_cell_starts_from_the_warm_start_of_its_seed() -> None:
 
 
 def test_a_warm_start_is_taught_what_is_easy() -> None:
-    mixture = puzzles.mixture(("addition2", "reversal"))
+    mixture = puzzles.Problems(("addition2", "reversal"))
     problems = jax.jit(jax.vmap(mixture.draw))(jax.random.split(jax.random.key(0), 60))
     easy = np.asarray(jax.jit(jax.vmap(mixture.easy))(problems))
     for prompt, answer, kind, found in zip(*map(np.asarray, problems), easy, strict=True):
