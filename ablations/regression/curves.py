@@ -151,12 +151,11 @@ def require_scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> None
     for name, values in curves.scores(wanted).items():
         for (seed, run), value in zip(curves.runs.items(), values, strict=True):
             end = run.steps[np.isfinite(run.values)].max(initial=0.0)
-            cut = name == "final" and 10 * end < 9 * last
-            if name in SCORES and (np.isnan(value) or cut):
-                where = " in the last tenth of the steps" if name == "final" else ""
-                raise UserError(f"seed {seed} has no {name} score: its curve has no value{where}")
-            if not np.isfinite(value):
-                raise UserError(f"the score '{name}' of seed {seed} is {value}, not a number")
+            if not np.isfinite(value) or (name == "final" and 10 * end < 9 * last):
+                raise UserError(
+                    f"seed {seed} has no score '{name}' (computed: {value:g}); its curve ends at "
+                    f"step {end:,.0f} of {last:,.0f}"
+                )
 
 
 def require_same_steps(now: Curves, baseline: Curves) -> None:
@@ -184,13 +183,13 @@ def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:
 
     Only seeds that both have are compared.
     """
-    steps = {
-        seed: min((step for step, _ in _points(run) ^ _points(baseline.runs[seed])), default=None)
-        for seed, run in now.runs.items()
-        if seed in baseline.runs
-    }
-    differing = {seed: step for seed, step in steps.items() if step is not None}
-    return min(differing.items(), key=lambda item: item[1], default=None)
+    differing = [
+        (step, seed)
+        for seed in now.runs.keys() & baseline.runs.keys()
+        for step, _ in _points(now.runs[seed]) ^ _points(baseline.runs[seed])
+    ]
+    step, seed = min(differing, default=(0.0, None))
+    return None if seed is None else (seed, step)
 
 
 def _points(run: Run) -> set[tuple[float, float]]:
