@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
-from cyclopts import Group, Parameter, Token
+from cyclopts import Group, Parameter, Token, validators
 from cyclopts.help import HelpEntry, HelpPanel
 from rich.console import Console, ConsoleOptions
 
@@ -101,42 +101,34 @@ def _seeds(_: Any, words: Words) -> tuple[int, ...]:
     return seeds_of(words[0].value)
 
 
-def _whole(least: int | None = None) -> Parameter:
-    """Return the parameter of a whole number, such as 1_000, 50k or 1e6."""
-
-    def convert(_: Any, words: Words) -> int:
-        (word,) = words
-        try:
-            value = float(word.value.replace("k", "e3").replace("M", "e6"))
-        except ValueError:
-            value = math.nan
-        if not value.is_integer():
-            raise UserError(
-                f"{word.keyword}: '{word.value}' is not a whole number, such as 8, 50k or 1e6"
-            )
-        if least is not None and value < least:
-            raise UserError(f"{word.keyword} must be at least {least}, not {value:.0f}")
-        return int(value)
-
-    return Parameter(converter=convert, metavar="N")
+def _whole(_: Any, words: Words) -> int:
+    """Parse a whole number, such as 1_000, 50k or 1e6."""
+    (word,) = words
+    try:
+        value = float(word.value.replace("k", "e3").replace("M", "e6"))
+    except ValueError:
+        value = math.nan
+    if not value.is_integer():
+        raise UserError(
+            f"{word.keyword}: '{word.value}' is not a whole number, such as 8, 50k or 1e6"
+        )
+    return int(value)
 
 
 def _number(_: Any, words: Words) -> float:
     """Parse a number, or a share such as 5%."""
     (word,) = words
-    try:
-        return float(word.value.rstrip("%")) / (100 if word.value.endswith("%") else 1)
-    except ValueError:
-        raise UserError(f"{word.keyword}: '{word.value}' is not a number") from None
+    return float(word.value.rstrip("%")) / (100 if word.value.endswith("%") else 1)
 
 
 SEVERAL = Parameter(converter=_texts, n_tokens=-1, consume_multiple=1, metavar="NAME...")
 Names = Annotated[str | Sequence[str], SEVERAL]
 OptionalNames = Annotated[str | Iterable[str] | None, SEVERAL]
-Whole = Annotated[int | None, _whole()]
-Natural = Annotated[int | None, _whole(0)]
-Positive = Annotated[int | None, _whole(1)]
+Whole = Annotated[int | None, Parameter(converter=_whole, metavar="N")]
+Natural = Annotated[Whole, Parameter(validator=validators.Number(gte=0))]
+Positive = Annotated[Whole, Parameter(validator=validators.Number(gte=1))]
 Number = Annotated[float | None, Parameter(converter=_number, metavar="X")]
+Minutes = Annotated[float | None, Parameter(validator=validators.Number(gt=0), metavar="M")]
 Text = Annotated[str | None, Parameter(metavar="TEXT")]
 Folder = Annotated[str | Path, Parameter(metavar="DIR")]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from ablations.commands.selected import names_of, plans, unpacked
 from ablations.engine.local import Processes
@@ -38,8 +37,8 @@ def check(  # noqa: PLR0913 - each is a flag
     baselines: Names,
     /,
     *,
-    alpha: float = ALPHA,
-    effect: float = EFFECT,
+    alpha: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=0.5))] = ALPHA,
+    effect: Annotated[float, Parameter(validator=validators.Number(gt=0))] = EFFECT,
     seeds: Positive = MOST_SEEDS,
     records: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
     format: Literal["text", "markdown"] = "text",
@@ -65,10 +64,6 @@ def check(  # noqa: PLR0913 - each is a flag
     names, folder = names_of(baselines), unpacked(Path(results), ())
     if save is not None:
         return _save(names, names_of(save), folder)
-    if not (0 < alpha < 0.5 and 0 < effect < math.inf):
-        raise UserError(
-            f"--alpha must be between 0 and 0.5, and --effect above 0, not {alpha:g} and {effect:g}"
-        )
     stored = {name: curves.read(curves.stem_of(folder, name), name) for name in names}
     alpha /= sum(len(baseline.groups) for baseline in stored.values())
     terms = Terms(alpha, effect, most=seeds or MOST_SEEDS)

@@ -132,8 +132,8 @@ def show(
 
 def _answers(name: str, results: Path, *, anywhere: bool = False) -> list[str]:
     """Return the published answers that match a word, as lines."""
-    folders = [folder for folder in (results, *PUBLISHED) if (folder / TABLE).exists()]
-    return [*find(folders[0], name, anywhere=anywhere)] if folders else []
+    folder = next(folder for folder in (results, *PUBLISHED) if (folder / TABLE).exists())
+    return [*find(folder, name, anywhere=anywhere)]
 
 
 def described(
@@ -164,24 +164,14 @@ def described(
         return _study(planned([name], results, selection)[0], {})
     if rest and head in known:
         return _variant(known[head], rest, selection, brought)
-    if of_choices := [*_choices_and_variants(name)]:
-        return of_choices
+    if having := [axis for axis in registry.axes().values() if name in axis]:
+        lines = ((f"a choice of {of.name}: {of.summary}", *_choice(of, of[name])) for of in having)
+        return itertools.chain.from_iterable(lines)
     if record := _find_run(name, results):
         return _run(record)
     choices = itertools.chain.from_iterable(registry.axes().values())
     every = [*known, *presets(), *registry.axes(), *every_setting(), *choices, *tasks()]
     raise unknown("study, preset, setting, choice, task or run", name, every)
-
-
-def _choices_and_variants(name: str) -> Iterator[str]:
-    """Describe the choices of all components with a name, and list the variants with it."""
-    for axis in registry.axes().values():
-        if name in axis:
-            yield f"a choice of {axis.name}: {axis.summary}"
-            yield from (*_choice(axis, axis[name]), "")
-    for study in studies().values():
-        if name in study.variants:
-            yield f"variant of {study.name}: ablations show {study.name}/{name}"
 
 
 def _rows(values: Mapping[str, object]) -> Iterator[str]:
@@ -217,11 +207,6 @@ def _setting(name: str) -> Iterator[str]:
             number = of.known_numbers()[name]
             yield f"{name}: {number.summary}"
             yield f"    a hyperparameter of {of.name}: {_range(number)}"
-            choices = {
-                f"{axis}={c.name}": c for axis in of.axes for c in registry.axis(axis).values()
-            }
-            if readers := [text for text, choice in choices.items() if name in choice.numbers]:
-                yield f"    read by {', '.join(readers)}"
     yield from _rows({value: ", ".join(who) for value, who in users.items()})
     if name in every_setting():
         yield f"compare values: ablations sweep {name}=A,B"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Unpack
 
 import pandas
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from ablations import plugins, studies, tuning, validation
 from ablations.commands.running import Execution, train
@@ -22,22 +22,10 @@ from ablations.parameters import (
     Seeds,
     Settings,
     Whole,
-    Words,
     seeds_of,
 )
 from ablations.runs import Runs
 from ablations.studies.library_defaults import DEFAULTS
-
-
-def _rates(_: object, words: Words) -> tuple[float, ...]:
-    given = ",".join(word.value for word in words)
-    try:
-        rates = tuple(map(float, given.split(",")))
-    except ValueError:
-        rates = (0.0,)
-    if not all(0 < rate < float("inf") for rate in rates):
-        raise UserError(f"--rates takes numbers above 0 such as 3e-4,1e-3, not '{given}'")
-    return rates
 
 
 def validate(  # noqa: PLR0913 - each is a flag
@@ -47,7 +35,13 @@ def validate(  # noqa: PLR0913 - each is a flag
     study: str = "exam",
     profile: str = "paper",
     rates: Annotated[
-        Sequence[float], Parameter(converter=_rates, n_tokens=1, metavar="A,B,...")
+        Sequence[float],
+        Parameter(
+            converter=lambda _, words: tuple(map(float, words[0].value.split(","))),
+            validator=validators.Number(gt=0),
+            n_tokens=1,
+            metavar="A,B,...",
+        ),
     ] = validation.RATES,
     presets: Annotated[Sequence[str], SEVERAL] = (),
     steps: Whole = None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from ablations.engine.backends.command.study_file import line_of, timeout_of
 from ablations.engine.local import Processes
@@ -40,7 +40,7 @@ from ablations.gate.question import (
 )
 from ablations.gate.run import Gate, stages_table
 from ablations.gate.run import noise as noise_table
-from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, Text, Whole
+from ablations.parameters import RARE, Folder, Minutes, Number, OptionalNames, Positive, Text, Whole
 from ablations.tables.formats import format_table
 
 # The other terms of a gate and of a ledger, which keeps them
@@ -62,12 +62,14 @@ def gate(  # noqa: PLR0913 - each is a flag
     better: Literal["higher", "lower"] = "higher",
     margin: Annotated[Text, Parameter(metavar="SIZE")] = None,
     require: Literal["better"] | None = None,
-    rate: Number = None,
-    futility: Annotated[Number, Parameter(group=RARE)] = None,
+    rate: Annotated[Number, Parameter(validator=validators.Number(gt=0, lt=0.5))] = None,
+    futility: Annotated[
+        Number, Parameter(group=RARE, validator=validators.Number(gte=0, lt=0.5))
+    ] = None,
     first_seeds: Positive = None,
     most_seeds: Positive = None,
     timeout: Annotated[Text, Parameter(group=RARE)] = None,
-    minutes: Annotated[float | None, Parameter(metavar="M")] = None,
+    minutes: Minutes = None,
     depends: Annotated[OptionalNames, Parameter(group=RARE, metavar="FILE...")] = None,
     name: Annotated[str, Parameter(group=RARE)] = "gate",
     workers: Annotated[Positive, Parameter(group=RARE)] = None,
@@ -117,9 +119,9 @@ def gate(  # noqa: PLR0913 - each is a flag
     options.words, options.results = list(command), Path(results)
     options.quiet = quiet or format != "text"
     options.deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    _require_sound(options)
     if ledger:
         return _book(options, Path(ledger))
+    _refuse(options, ("candidates", "fresh"), "is for a ledger: add --ledger FILE")
     if not command:
         raise UserError("a gate needs a command: `ablations gate ... -- python train.py ...`")
     if command[0].startswith("-"):
@@ -143,15 +145,10 @@ def gate(  # noqa: PLR0913 - each is a flag
     return verdict.code
 
 
-def _require_sound(options: SimpleNamespace) -> None:
-    for flag, most, such in (("rate", 0.5, "5%"), ("futility", 0.5, "10%"), ("minutes", 1e6, "30")):
-        value = getattr(options, flag)
-        if value is not None and not (0 < value < most or (flag == "futility" and value == 0)):
-            allowed = f"between 0 and {most:.0%}" if most < 1 else "above 0"
-            raise UserError(f"--{flag} must be {allowed}, such as {such}, not {value:g}")
-    for flag in ("candidates", "fresh") if not options.ledger else ():
-        if getattr(options, flag) is not None:
-            raise UserError(f"--{flag} is for a ledger: add --ledger FILE")
+def _refuse(options: SimpleNamespace, flags: Iterable[str], why: str) -> None:
+    for flag in flags:
+        if getattr(options, flag) not in (None, False):
+            raise UserError(f"--{flag.replace('_', '-')} {why}")
 
 
 def _print_line(described: Mapping[str, Any]) -> None:
@@ -168,8 +165,7 @@ def _book(options: SimpleNamespace, path: Path) -> int:
             raise UserError(f"the ledger '{path}' does not exist: give a command to create it")
         print(format_table(known.table(), "json" if options.format == "json" else "markdown"))
         return 0
-    if given := [flag for flag in ("noise", "baseline", "against") if getattr(options, flag)]:
-        raise UserError(f"--{given[0]} cannot be combined with --ledger: omit one of them")
+    _refuse(options, ("noise", "baseline", "against"), "goes without --ledger: omit one of them")
     require_untracked(path)
     question = _question(options, margin=False)
     terms = _terms(options, question, known)
@@ -206,9 +202,7 @@ def _gate(options: SimpleNamespace, question: Question, sides: Sides) -> Gate:
 
 def _noise(options: SimpleNamespace) -> int:
     others = ("margin", "baseline", "against", "require", "minutes", "most_seeds", "futility")
-    if given := [flag for flag in others if getattr(options, flag) is not None]:
-        flag = given[0].replace("_", "-")
-        raise UserError(f"--noise only runs the command a few times: omit --{flag}")
+    _refuse(options, others, "goes without --noise, which only runs the command a few times")
     options.name = "noise" if options.name == "gate" else options.name
     options.most_seeds = max(options.first_seeds or FIRST_SEEDS, MOST_SEEDS)
     question = _question(options, margin=False)

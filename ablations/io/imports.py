@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeAlias
@@ -23,7 +24,7 @@ from ablations.core.files import set_aside
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.core.record import Columns, Configuration, Failure, Provenance, Status
 from ablations.curve import diverged, logged
-from ablations.errors import UserError, unknown
+from ablations.errors import Note, UserError, unknown
 from ablations.io import formats, tensorboard
 from ablations.io.formats import FORMATS, RECIPES, are_whole, floats, is_blank, is_logged, is_text
 from ablations.io.logs import EVENTS, KINDS, curve_of, refused
@@ -379,6 +380,8 @@ def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
     """
     stated = {"task": TASK}
     lacking = [key for key in ("variant", "seed") if key not in keys]
+    if pattern and not lacking:
+        warnings.warn(f"--pattern is not used for '{name}': columns state its runs", Note, 2)
     if pattern and lacking:
         parts = re.split(r"(\{[^{}]*\})", pattern)
         for part in parts:

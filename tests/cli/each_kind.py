@@ -223,7 +223,7 @@ def written(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -
 
 
 def imported(*paths: Path | str) -> Made:
-    import_runs(paths, "mine", RESULTS, pattern="{task}/{variant}_{seed}")
+    import_runs(paths, "mine", RESULTS)
     return Made("mine", "mine")
 
 

@@ -15,7 +15,7 @@ import pytest
 from synthetic import realistic, synthetic_study
 
 from ablations.comparison import compare
-from ablations.errors import UserError
+from ablations.errors import Note, UserError
 from ablations.io.export import export, frame
 from ablations.io.imports import import_runs
 from ablations.records import read_plan
@@ -310,6 +310,9 @@ def test_names_state_what_no_column_does(tmp_path, name: str, pattern: str, plac
     path.write_text("step,return,seed,env\n1,2,5,Ant\n")
     import_runs(tmp_path / "logs", "mine", tmp_path, pattern=pattern)
     assert list(curves(tmp_path)) == [("Ant", place[1], 5)], "columns count before names"
+    path.write_text("step,return,seed,run\n1,2,5,a\n")
+    with pytest.warns(Note, match="--pattern is not used for "):
+        import_runs(tmp_path / "logs", "mine", tmp_path, pattern=pattern)
 
 
 def logs_of(root: Path, *names: str) -> Path:

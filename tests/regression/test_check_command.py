@@ -92,7 +92,7 @@ def test_other_settings_are_not_compared(shell: Any) -> None:
 BAD = {
     "check down": "no baseline 'down' in 'results/baselines/down'; existing baselines: up",
     "check up down --save toy": "--save takes one BASELINE",
-    "check up --alpha 0": "--alpha must be between 0 and 0.5",
+    "check up --alpha 0": '"0.0" for --alpha. Must be > 0',
     "check up --effect -1": "--effect above 0",
     "check up --seeds 2": "too few seeds: 2 seeds against 20 of the baseline",
     "check ../up --save toy": "letters, digits",
