@@ -126,7 +126,7 @@ def show(
             if not answers:
                 raise UserError(f"{error}; no published answer matches '{name}'") from None
         lines = [*answers, "", *lines]
-    text = printable("\n".join(lines).strip())
+    text = printable("\n".join(lines).strip("\n"))
     return f"{text}\n\n{SYMBOLS}" if "(1-d)" in text else text
 
 
@@ -221,11 +221,11 @@ def _choice(axis: Axis, choice: Choice) -> Iterator[str]:
         yield f"    number    {name}={_range(number)}: {number.summary}"
 
 
-def _formula(axis: str, choice: str, left: int = 8) -> Iterator[str]:
+def _formula(axis: str, choice: str) -> Iterator[str]:
     """Yield the formula of a choice and where it comes from, indented."""
     chosen = registry.axis(axis)[choice]
     lines = (*chosen.formula.splitlines(), f"({chosen.source})")
-    yield from (" " * left + line.strip() for line in lines if line.strip())
+    yield from (f"        {line.strip()}" for line in lines if line.strip())
 
 
 def _users(name: str, having: Iterable[TrainerSpec]) -> dict[str, list[str]]:
@@ -254,21 +254,14 @@ def _preset(name: str) -> Iterator[str]:
 
 
 def _differences(*names: str) -> Iterator[str]:
-    """Yield the settings in which two presets differ, with the formulas of both."""
-    ends = {
+    """Yield the settings in which presets differ, as a table."""
+    values = {
         of.name: settings_read(trainer(of.trainer).neutral_values()) | of.values()
         for of in map(preset, names)
     }
-    yield " against ".join(names)
-    for setting in dict.fromkeys(setting for end in ends.values() for setting in end):
-        values = {name: end.get(setting) for name, end in ends.items()}
-        if len(set(map(str, values.values()))) == 1:
-            continue
-        yield f"    {setting}"
-        for name, value in values.items():
-            yield f"        {name:<10} {'not read' if value is None else value_text(value)}"
-            if setting in registry.axes() and value is not None:
-                yield from _formula(setting, str(value), left=12)
+    texts = {name: {n: value_text(of) for n, of in own.items()} for name, own in values.items()}
+    frame = pandas.DataFrame(texts).fillna("not read")
+    yield from frame[frame.nunique(axis=1) > 1].to_string().splitlines()
 
 
 # Tasks, studies and runs
