@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from ablations.core.decode import as_json
 from ablations.engine.clean import delete, size, waste
 from ablations.engine.machine import programs_folder
 from ablations.engine.slurm.queue import cancel as cancel_jobs
-from ablations.engine.status import STATES, Row, Status
+from ablations.engine.status import STATES, Row
 from ablations.engine.status import status as status_of
 from ablations.engine.stored import remove
 from ablations.errors import UserError, count, printable, shortened
@@ -50,23 +49,20 @@ def status(
         return _cancel(names_of(studies), Path(results), selected)
     found, folder = shown(studies, results, selected)
     current = status_of(found, folder)
-    note(current.edited)
+    silent = (f"the queue is not known: {current.silent}",) if current.silent else ()
+    note((*current.edited, *silent))
     frame = pandas.DataFrame(list(current.rows))
-    frame.attrs = {"status": current}
+    frame.attrs = {"rows": current.rows}
     return frame
 
 
 def print_status(frame: pandas.DataFrame, *, format: str) -> None:
     """Print the state of runs, as lines or as data."""
-    current: Status | None = frame.attrs.get("status")
-    if current is None:  # jobs were cancelled
-        return
-    if format == "text":
-        print(*_lines(current), sep="\n")
-        return
-    print(json.dumps([*map(as_json, current.rows)], indent=1, ensure_ascii=False))
-    if current.silent:
-        print(f"ablations: {current.silent}", file=sys.stderr)
+    rows = frame.attrs.get("rows", ())  # empty if jobs were cancelled
+    if format == "json":
+        print(json.dumps([*map(as_json, rows)], indent=1, ensure_ascii=False))
+    elif rows:
+        print(printable("\n".join(_lines(frame, rows))))
 
 
 def _cancel(names: Sequence[str], results: Path, selection: Selection) -> pandas.DataFrame:
@@ -87,20 +83,15 @@ def _cancel(names: Sequence[str], results: Path, selection: Selection) -> pandas
     return pandas.DataFrame()
 
 
-def _lines(current: Status) -> Iterator[str]:
-    rows = pandas.DataFrame({"row": current.rows})
-    for key in ("study", "variant", "task"):
-        rows[key] = [row[key] for row in current.rows]
-    for study, of_study in rows.groupby("study", sort=False):
+def _lines(frame: pandas.DataFrame, rows: Sequence[Row]) -> Iterator[str]:
+    for study, of_study in frame.groupby("study", sort=False):
         width = max(20, *map(len, of_study.variant))
-        yield printable(f"{study}: {_states(of_study.row)}")
+        yield f"{study}: {_states(of_study.state)}"
         for variant, of_variant in of_study.groupby("variant", sort=False):
-            tasks = of_variant.groupby("task", sort=False).row
-            per_task = "; ".join(f"{task} {_states(of_task)}" for task, of_task in tasks)
-            yield printable(f"    {variant:<{width}} {per_task}")
-        yield from map(printable, _unfinished([*of_study.row]))
-    if current.silent:
-        yield printable(f"the queue is not known: {current.silent}")
+            tasks = of_variant.groupby("task", sort=False).state
+            per_task = "; ".join(f"{task} {_states(states)}" for task, states in tasks)
+            yield f"    {variant:<{width}} {per_task}"
+        yield from _unfinished([row for row in rows if row["study"] == study])
 
 
 def _unfinished(rows: Sequence[Row]) -> Iterable[str]:
@@ -141,8 +132,8 @@ def _about(row: Row) -> tuple[str, str] | None:
     return None if state == "done" else (state, reason)
 
 
-def _states(rows: Iterable[Row]) -> str:
-    counts = Counter(row["state"] for row in rows)
+def _states(states: Iterable[str]) -> str:
+    counts = Counter(states)
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
 
