@@ -67,6 +67,28 @@ def test_a_figure_is_one_of_matplotlibs(results: Path) -> None:
     assert not (results / "figures").exists()
 
 
+def test_dir_names_what_is_public() -> None:
+    assert {name for name in dir(ablations) if not name.startswith("_")} == set(ablations.__all__)
+    for name in ablations.__all__:
+        assert getattr(ablations, name).__doc__, name
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: ablations.table(3), "study takes a study or several"),
+        (lambda: ablations.run("gae", steps="1M"), "steps must be a whole number, not '1M'"),
+        (lambda: ablations.table("gae", tasks=3), "tasks must be a name or several names, not 3"),
+        (lambda: ablations.run("gae", set=3), "set must be a mapping of settings, not 3"),
+        (lambda: ablations.run("gae", tasks=[3]), "unknown task '3'"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_what_is_wanted(call, says, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ablations.UserError, match=says):
+        call()
+
+
 def test_no_verb_has_the_name_of_a_room() -> None:
     """Importing the room would hide the verb."""
     rooms = {path.stem for path in Path(ablations.__file__).parent.iterdir()}

@@ -74,7 +74,7 @@ def test_nothing_is_submitted_while_the_queue_is_not_known(
     assert says in submit(capsys, code=2)
     assert jobs() == 1
     assert main(["status", "s.toml"]) == 0
-    assert says in capsys.readouterr().out
+    assert says in capsys.readouterr().err
 
 
 def test_a_job_that_may_have_been_taken_is_not_forgotten(
