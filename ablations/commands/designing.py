@@ -14,16 +14,7 @@ from ablations import plugins, studies, tuning, validation
 from ablations.commands.running import Execution, train
 from ablations.commands.selected import names_of
 from ablations.errors import UserError
-from ablations.parameters import (
-    SEVERAL,
-    Folder,
-    Names,
-    Positive,
-    Seeds,
-    Settings,
-    Whole,
-    seeds_of,
-)
+from ablations.parameters import SEVERAL, Folder, Names, Positive, Seeds, Settings, Whole, seeds_of
 from ablations.runs import Runs
 from ablations.studies.library_defaults import DEFAULTS
 
