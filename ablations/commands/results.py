@@ -241,24 +241,19 @@ def export(
 
 def print_imported(runs: pandas.DataFrame, *, study: str, results: str) -> None:
     """Print which runs were imported, which failed, and which are missing."""
-    name = study + folder_flag(results)
-    lines = [
-        f"{run.source}: task {run.task}, variant {run.variant}, seed {run.seed}: "
-        f"{count(run.points, 'point')}, up to step {run.last:,.0f}"
-        for run in runs[runs.points > 0].itertuples()
-    ]
+    lines = []
+    for run in runs.sort_values("status", key=lambda of: of == "done", kind="stable").itertuples():
+        read = f"{count(run.points, 'point')} up to step {run.last:,.0f} in {run.source}"
+        lines.append(
+            f"{run.variant} on {run.task}, seed {run.seed}: {read if run.points else run.status}"
+            + (f"; failed: {run.reason}" if run.status == "failed" else "")
+        )
     print("\n".join(shortened(lines, SHOWN, "and {} more runs")))
+    if lost := sum(runs.status != "done"):
+        print(f"{lost} of {len(runs)} runs failed or are missing")
+    name = study + folder_flag(results)
     print(
         f"{count(runs.variant.nunique(), 'variant')} with {count(runs.seed.nunique(), 'seed')} on "
         f"{', '.join(runs.task.unique())}: see `ablations table {name}` and `ablations report "
         f"{name}`"
     )
-    lost = runs[runs.status != "done"]
-    lines = [
-        f"  {run.status}: {run.variant} on {run.task}, seed {run.seed}"
-        + (f": {run.reason}" if run.status == "failed" else "")
-        for run in lost.itertuples()
-    ]
-    if lines:
-        print(f"{len(lines)} of {len(runs)} runs failed or are missing")
-        print("\n".join(shortened(lines, SHOWN, "  and {} more")))
