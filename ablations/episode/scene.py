@@ -99,7 +99,8 @@ def scene(env: Environment, task: str) -> Scene:
         geoms=tuple(
             _geom(model, index)
             for index in range(model.ngeom)
-            if _is_shown(model, index) and int(model.geom_type[index]) in _KINDS
+            if model.geom_group[index] < _SHOWN_GROUPS and _rgba(model, index)[3] > 0
+            if int(model.geom_type[index]) in _KINDS
         ),
         timestep=float(env.dt),
     )
@@ -153,10 +154,6 @@ def poses(state: Tree) -> tuple[jax.Array, jax.Array]:
     if hasattr(state, "pipeline_state"):
         return state.pipeline_state.x.pos, state.pipeline_state.x.rot
     return state.data.xpos[1:], state.data.xquat[1:]  # the first body is the world
-
-
-def _is_shown(model: mujoco.MjModel, index: int) -> bool:
-    return int(model.geom_group[index]) < _SHOWN_GROUPS and _rgba(model, index)[3] > 0
 
 
 def _rgba(model: mujoco.MjModel, index: int) -> tuple[float, ...]:
