@@ -73,8 +73,8 @@ class Request:
             "variants": _names(self.variants),
             "seeds": None if self.seeds is None else seeds_of(self.seeds),
             "most_seeds": _most_seeds(self.until, self.most_seeds, self.seeds),
-            "set": {name: _plain(name, value) for name, value in self.set.items()},
-            "vary": {name: _levels(name, values) for name, values in self.vary.items()},
+            "set": {str(name): _plain(name, value) for name, value in self.set.items()},
+            "vary": {str(name): _levels(name, values) for name, values in self.vary.items()},
             "explain": None if self.explain is None else (self.explain[0], self.explain[1]),
             "together": tuple(map(tuple, self.together)),
         }
