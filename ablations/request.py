@@ -26,7 +26,7 @@ _FLAGS = ("profile", "tasks", "variants", "seeds", "until", "most_seeds", "steps
 _TYPES: Mapping[str, tuple[Any, str]] = {
     **dict.fromkeys(("profile", "until", "base", "geometry"), (str, "a text")),
     **dict.fromkeys(("tasks", "variants"), (Iterable, "a name or several names")),
-    **dict.fromkeys(("most_seeds", "steps"), (SupportsIndex, "a whole number")),
+    "most_seeds": (SupportsIndex, "a whole number"),
     **dict.fromkeys(("set", "vary"), (Mapping, "a mapping of settings")),
 }
 
