@@ -160,9 +160,8 @@ def _compared(_: Any, words: Sequence[Token]) -> dict[str, Any]:
             f"'{name}' alone is no comparison: name two presets, such as cleanrl sb3, or a setting "
             f"with its values, such as gae_lambda=0.95,0.9"
         )
-    return parse_levels(text for text in texts if "=" in text) | (
-        {"preset": named} if named else {}
-    )
+    levels = parse_levels(text for text in texts if "=" in text)
+    return {**levels, "preset": named} if named else levels
 
 
 def sweep(
@@ -302,8 +301,7 @@ def train(
     folder, cluster = Path(results), cluster_of(options)
     hashes = frozenset(cell.hash for plan in plans for cell in plan.cells)
     restore(folder, runs=None if options.get("until") else hashes)
-    script, quiet = bool(options.get("script")), bool(options.get("quiet"))
-    dry = bool(options.get("dry_run"))
+    script, quiet, dry = (bool(options.get(name)) for name in ("script", "quiet", "dry_run"))
     if options.get("until") and (cluster is not None or dry or script):
         stages = [until.stage(plan, folder) for plan in plans]
         for stage in stages if not script and (dry or not quiet) else ():
