@@ -25,7 +25,7 @@ COMMANDS = {
     "show done_cut": (0, "a choice of advantage"),
     "show brax --against cleanrl": (0, "num_envs"),
     "show breakout": (0, "actions are whole numbers; observations are images"),
-    f"run gae {DRY}": (0, "hopper (program"),
+    f"run gae {DRY}": (0, "15 runs: 0 done, 15 to run"),
     f"sweep gae_lambda=0.9,0.95 {DRY}": (0, "to run"),
     f"explain brax cleanrl {DRY}": (0, "details, switched in a random order per seed"),
     f"run gae {DRY} --cluster slurm time=60": (2, "not on the PATH: sbatch"),
@@ -41,7 +41,7 @@ COMMANDS = {
     "status walk.toml": (0, "walk: 12 done"),
     "show walk.toml/fast": (0, "drift = 12"),
     "figure walk --kind curves": (0, "walk_curves.svg"),
-    "check b --save walk": (0, "first version"),
+    "check b --save walk": (0, "b: 2 curves of 6 seeds"),
     "check b --seeds 8": (0, "identical"),
     "run walk.toml --until decided --most-seeds 8": (0, "decided"),
 }
