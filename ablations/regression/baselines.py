@@ -222,7 +222,7 @@ def save(plans: Sequence[Plan], results: Path, name: str) -> Mapping[str, Group]
             if not curves.seeds:
                 raise UserError(f"every seed of {group} diverged: there is no curve to store")
             groups[group] = Group(curves, plan.study.metric, about=_configuration(cells))
-    require_seeds(min(len(group.curves) for group in groups.values()))
+    require_seeds(min((len(group.curves) for group in groups.values()), default=0))
     first = read_record(results, plans[0].cells[0].hash)
     requests = [
         decode(Stored, as_read({"study": of.name, "file": of.file or "", **plan.request}))
