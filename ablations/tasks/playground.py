@@ -43,17 +43,34 @@ def _make(name: str, settings: Settings) -> Environment:
         return registry.load(name, config=config)
 
 
+# Their reward_scale of 10 fits a critic of five layers of 256 units; a small critic learns less.
+_OWN = "; networks, batches and reward_scale are the trainer's, for short runs on one core"
+_SUITE = f"MuJoCo Playground (config/dm_control_suite_params.py, brax_ppo_config){_OWN}"
+_LOCOMOTION = f"MuJoCo Playground (config/locomotion_params.py, brax_ppo_config){_OWN}"
+
+
 def _register(
     theirs: str,
     summary: str,
-    *,
-    steps: int,
     speed: float,
-    source: str,
-    hyperparameters: Settings,
+    *,
+    steps: int = 60_000_000,
+    source: str = _SUITE,
+    ppo: tuple[float, float, int] = (1e-3, 0.995, 30),
     menagerie: str | None = None,
-    most: Callable[..., float | None] = lambda settings: None,
+    most: Callable[..., float | None] = lambda settings: float(settings["episode_length"]),
 ) -> None:
+    """Register a task, by default of the DM Control Suite.
+
+    ppo: the learning rate, the discount and the length of a rollout.
+    """
+    learning_rate, discount, unroll_length = ppo
+    hyperparameters = {
+        "learning_rate": learning_rate,
+        "discount": discount,
+        "entropy_coefficient": 1e-2,
+        "unroll_length": unroll_length,
+    }
     register(
         Task(
             name=re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", theirs).lower(),
@@ -72,46 +89,22 @@ def _register(
     )
 
 
-# Their reward_scale of 10 fits a critic of five layers of 256 units; a small critic learns less.
-_OWN = "; networks, batches and reward_scale are the trainer's, for short runs on one core"
-_SUITE = f"MuJoCo Playground (config/dm_control_suite_params.py, brax_ppo_config){_OWN}"
-_LOCOMOTION = f"MuJoCo Playground (config/locomotion_params.py, brax_ppo_config){_OWN}"
-
-
-def _register_suite(theirs: str, summary: str, speed: float) -> None:
-    _register(
-        theirs,
-        f"{summary}; never terminates",
-        steps=60_000_000,
-        speed=speed,
-        source=_SUITE,
-        hyperparameters={
-            "learning_rate": 1e-3,
-            "discount": 0.995,
-            "entropy_coefficient": 1e-2,
-            "unroll_length": 30,
-        },
-        most=lambda settings: float(settings["episode_length"]),
-    )
-
-
-_register_suite("CartpoleBalance", "keep a pole upright on a cart in the middle", 90_000)
-_register_suite("CartpoleSwingup", "swing a pole up on a cart", 90_000)
-_register_suite("CheetahRun", "run forward on two legs, at 10 m/s or more", 15_000)
-_register_suite("WalkerWalk", "walk upright on two legs, at 1 m/s or more", 2_000)
-_register_suite("HopperHop", "hop forward on one leg, at 2 m/s or more", 2_000)
-_register_suite("ReacherEasy", "bring the tip of an arm to a large target", 80_000)
+for _theirs, _summary, _speed in (
+    ("CartpoleBalance", "keep a pole upright on a cart in the middle", 90_000),
+    ("CartpoleSwingup", "swing a pole up on a cart", 90_000),
+    ("CheetahRun", "run forward on two legs, at 10 m/s or more", 15_000),
+    ("WalkerWalk", "walk upright on two legs, at 1 m/s or more", 2_000),
+    ("HopperHop", "hop forward on one leg, at 2 m/s or more", 2_000),
+    ("ReacherEasy", "bring the tip of an arm to a large target", 80_000),
+):
+    _register(_theirs, f"{_summary}; never terminates", _speed)
 _register(
     "Go1JoystickFlatTerrain",
     "a quadruped follows commanded velocities; its critic sees more than its policy",
+    300,
     steps=200_000_000,
-    speed=300,
     source=_LOCOMOTION,
-    hyperparameters={
-        "learning_rate": 3e-4,
-        "discount": 0.97,
-        "entropy_coefficient": 1e-2,
-        "unroll_length": 20,
-    },
+    ppo=(3e-4, 0.97, 20),
     menagerie="unitree_go1",
+    most=lambda settings: None,
 )

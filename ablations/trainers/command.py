@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Unpack
+
+import msgspec
 
 from ablations.core.decode import Json
 from ablations.core.plan import Context, Formula, Settings
@@ -64,18 +66,6 @@ class Line:
         """Return the names in braces."""
         texts = [*self.run, *self.environment.values(), *self.resume, self.cwd, self.curve]
         return {name for text in texts for name in _PLACEHOLDER.findall(text)}
-
-    def plain(self) -> CommandLine:
-        """Return it in the form of a configuration."""
-        lists = {"run": list(self.run), "resume": list(self.resume)}
-        plain: CommandLine = {**asdict(self), **lists}  # type: ignore[typeddict-item]
-        return plain
-
-    @classmethod
-    def of(cls, plain: CommandLine) -> Line:
-        """Read it from a configuration."""
-        known = {f.name: plain[f.name] for f in fields(cls)}  # type: ignore[literal-required]
-        return cls(**{**known, "run": tuple(plain["run"]), "resume": tuple(plain["resume"])})
 
 
 @dataclass(frozen=True)
@@ -193,13 +183,14 @@ class CommandTrainer(TrainerSpec):
         code = str(values.get(CODE, next(iter(self.sites))))
         if code not in self.sites:
             raise unknown("code", code, self.sites)
+        line: CommandLine = msgspec.json.decode(msgspec.json.encode(self.line))  # with lists
         return {
             "trainer": {"name": NAME, "revision": REVISION},
             "task": {"name": task.name, "revision": task.revision, "settings": {}},
             "choices": {},
             "numbers": {},
             "structure": {name: values[name] for name in structure},
-            "command": {**self.line.plain(), "revision": self.sites[code].code},
+            "command": {**line, "revision": self.sites[code].code},
         }
 
     def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
+
 from ablations.core.decode import Count, Json, Matches, Part, encode
 from ablations.core.files import find_json
 from ablations.core.record import Checkout, Configuration, Provenance, Seconds
@@ -121,7 +123,7 @@ class Run:
         _require_code(cell)
         _commit(cell, results)  # before the command starts
         self.job = job
-        self.line = Line.of(cell.config["command"])
+        self.line = msgspec.convert(cell.config["command"], Line)
         self.results = results.resolve()
         self.work = work_folder(self.results, cell.hash)
         self.folder = self.work / FOLDER
