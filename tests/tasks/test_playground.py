@@ -194,7 +194,8 @@ def test_cartpole_balance_can_be_watched(tmp_path: Path) -> None:
     mujoco.mj_kinematics(model, data)
     np.testing.assert_allclose(episode.positions[0], data.xpos[1:], atol=1e-5)
     np.testing.assert_allclose(episode.rotations[0], data.xquat[1:], atol=1e-5)
-    run = page.Run("one", "best", 5, scene(env, one.name), *episode)
+    about = {"variant": "one", "snapshot": "best", "step": 5, "scene": scene(env, one.name)}
+    run = page.Run(**vars(episode), **about)
     page.write(tmp_path / "episode.html", "study", one.name, 0, [run])
     assert "cartpole_balance" in (tmp_path / "episode.html").read_text()
 
