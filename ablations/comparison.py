@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -211,7 +212,7 @@ def _at_stage(runs: Runs, plan: Plan, task: str, tasks: list[str], variant: str)
 def _has_more_seeds(runs: Runs, baseline: str) -> bool:
     if runs.plan is None or runs.plan.looks or runs.plan.imported or baseline != runs.baseline:
         return False
-    counts = runs.plan.cells_of
+    counts = Counter(cell.variant for cell in runs.plan.cells)
     return bool(counts) and counts[baseline] == max(counts.values()) > min(counts.values())
 
 

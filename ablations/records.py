@@ -24,7 +24,6 @@ import operator
 import os
 import secrets
 import shutil
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -117,11 +116,6 @@ class Plan(Part, frozen=True):
     def imported(self) -> bool:
         """Return whether the runs were imported, so that they cannot be trained here."""
         return "imported" in self.request
-
-    @property
-    def cells_of(self) -> Mapping[str, int]:
-        """Return the number of runs of each variant."""
-        return Counter(cell.variant for cell in self.cells)
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ from ablations.core.record import Columns
 from ablations.curve import Curve, diverged, diverged_from, logged
 from ablations.errors import UserError, unknown
 from ablations.io.archives import restore
-from ablations.records import UNTRAINED, Plan, Record, canonical, plans_folder, read_plan, read_runs
+from ablations.records import UNTRAINED, Plan, Record, digest, plans_folder, read_plan, read_runs
 from ablations.scoring import NO_RANGE, SCORES, Floats, beyond_untrained, learned_range
 from ablations.stats import are_successes
 
@@ -217,8 +217,7 @@ class Runs:
             if outcome[0] == "done":
                 points.append((cell.place, logs))
                 metrics = metrics or tuple(name for name in logs if name != "step")
-            settings = _digest(canonical(cell.config.get("task")).encode())
-            rows.append((*cell.place, *outcome, cell.hash, settings))
+            rows.append((*cell.place, *outcome, cell.hash, digest(cell.config.get("task"))))
         variants = list(plan.variants)
         versus = {name: plan.variants[name].versus or stated.baseline for name in variants}
         directed = metric == stated.metric or metric.rpartition("/")[2] == "return"
@@ -487,16 +486,16 @@ def read_untrained(plan: Plan, folder: Path, metric: str) -> dict[str, dict[str,
     stated = plan.study
     if not metric.startswith(EVALUATION) or stated.name == UNTRAINED or stated.margin_in_metric:
         return {}
-    tasks = {canonical(_baseline_config(plan, task).get("task")): task for task in plan.tasks}
+    tasks = {digest(_baseline_config(plan, task).get("task")): task for task in plan.tasks}
     scores: dict[str, dict[str, dict[int, float]]] = {task: {} for task in plan.tasks}
     for path in sorted(plans_folder(folder, UNTRAINED).glob("*.json")):
         with contextlib.suppress(UserError):
             stored = read_plan(folder, UNTRAINED, path.stem)
-            cells = tuple(c for c in stored.cells if canonical(c.config.get("task")) in tasks)
+            cells = tuple(c for c in stored.cells if digest(c.config.get("task")) in tasks)
             for cell, record, columns in read_runs(folder, structs.replace(stored, cells=cells)):
                 values = [v for v in columns.get(metric, ()) if v is not None and math.isfinite(v)]
                 if record is not None and values:
-                    task = tasks[canonical(cell.config.get("task"))]
+                    task = tasks[digest(cell.config.get("task"))]
                     average = math.fsum(values) / len(values)
                     scores[task].setdefault(cell.variant, {})[cell.seed] = average
     return {
@@ -554,7 +553,8 @@ def _scored(curve: Curve, metric: str, score: str) -> _Outcome:
     if curve.status == "diverged":
         return "failed", math.nan, diverged(metric, curve.end), True, f"step {curve.end:,}"
     number = SCORES[score](curve.steps, curve.values)
-    bits = _digest(np.asarray(curve.steps, np.float64).tobytes() + curve.values.tobytes())
+    points = np.asarray(curve.steps, np.float64).tobytes() + curve.values.tobytes()
+    bits = hashlib.md5(points, usedforsecurity=False).hexdigest()
     if math.isinf(number):
         return "failed", math.nan, f"{metric} is infinite", True, bits
     return "done", number, "", False, bits
@@ -599,10 +599,6 @@ def _other_versions(made_with: Sequence[Mapping[str, Any]], total: int) -> Itera
             if expected.get(name) != used.get(name)
         )
         yield f"{count} of {total} runs have other versions: {differing}"
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def _rows(frame: pd.DataFrame, metric: str, score: str) -> pd.DataFrame:

@@ -156,15 +156,11 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
     here is kept.
     """
     data, checksum = read_bytes(path), _checksum_of(path)
-    if not checksum.exists():
+    stored = read_bytes(checksum).split()[:1] if checksum.exists() else []
+    if stored != [sha256(data).hexdigest().encode()]:
         raise UserError(
-            f"the archive '{path}' has no checksum file: delete it, or, if it is yours, run "
-            f"`sha256sum {path.name} > {checksum.name}` in its folder"
-        )
-    if read_bytes(checksum).split()[:1] != [sha256(data).hexdigest().encode()]:
-        raise UserError(
-            f"the archive '{path}' does not match the checksum in '{checksum.name}': delete both, "
-            f"and export it again"
+            f"the archive '{path}' does not have the checksum in '{checksum.name}': export it "
+            f"again, or run `sha256sum {path.name} > {checksum.name}` in its folder if it is yours"
         )
     try:
         plan, runs = _decoded(data)

@@ -197,21 +197,6 @@ def test_a_hole_is_no_divergence_and_a_longer_run_cuts_the_others(tmp_path: Path
     assert (row.n, row.failed) == (1, SEEDS - 1)
 
 
-def test_every_metric_has_an_end_of_its_own(tmp_path: Path) -> None:
-    """A loss that is NaN at the end fails where it is looked at; one logged less often does not."""
-    lines = ["run,seed,step,return,loss,evaluation"]
-    for (run, seed), (steps, values) in logs().items():
-        for k, (step, one) in enumerate(zip(steps.tolist(), values.tolist(), strict=True)):
-            loss = "nan" if (run, seed) == ("better", 1) and k > 17 else 1 / (k + 1)
-            evaluation = one if k % 3 == 0 else ""
-            lines.append(f"{run},{seed},{step},{one!r},{loss},{evaluation}")
-    (tmp_path / "runs.csv").write_text("\n".join(lines))
-    for metric, expected in (("return", []), ("loss", [("better", 1)]), ("evaluation", [])):
-        runs = import_runs(tmp_path / "runs.csv", "s", tmp_path, metric=metric)
-        failed = runs[runs.status == "failed"]
-        assert [*zip(failed.variant, failed.seed, strict=True)] == expected
-
-
 # The curve itself
 
 
