@@ -85,40 +85,47 @@ def quiet() -> Iterator[None]:
 # (2048 or more environments, 2 to 50 million steps, an accelerator) barely start to learn in these.
 _OWN = "own choice for short runs on one core"
 _BRAX = f"{_OWN}; discount and entropy_coefficient from Brax's notebooks/training.ipynb"
-
-
-def _ppo(
-    learning_rate: float, discount: float, entropy_coefficient: float, **others: float
-) -> Settings:
-    return {
-        "learning_rate": learning_rate,
-        "discount": discount,
-        "entropy_coefficient": entropy_coefficient,
-        **others,
-    }
+_SUMMARIES = {
+    "inverted_pendulum": "balance a pole on a cart",
+    "inverted_double_pendulum": "balance two jointed poles on a cart",
+    "reacher": "bring the tip of a two-jointed arm to a target; never terminates (Gymnasium "
+    "truncates at 50)",
+    "hopper": "hop forward on one leg without falling",
+    "walker2d": "walk forward on two legs without falling",
+    "halfcheetah": "run forward on two legs; never terminates",
+    "ant": "walk forward on four legs",
+    "humanoid": "walk forward as a humanoid without falling",
+    "swimmer": "swim forward with three jointed links; never terminates",
+    "pusher": "push a cylinder to a goal with a seven-jointed arm; never terminates (Gymnasium "
+    "truncates at 100)",
+}
+# Physics that an environment supports, if not all of BACKENDS, with its default first
+_BACKENDS_OF = {
+    "swimmer": ("generalized",),
+    "pusher": ("generalized", "mjx", "spring", "positional"),
+}
 
 
 def _register(
     name: str,
-    summary: str,
-    *,
-    steps: int = 5_000_000,
-    source: str = _OWN,
-    speed: float = Task.speed,
-    backends: tuple[str, ...] = BACKENDS,
-    healthy_reward: float | None = None,
-    ppo: Settings,
+    steps: int,
+    speed: float,
+    healthy_reward: float | None,
+    source: str,
+    ppo: tuple[float, ...],
 ) -> None:
     """Register a Brax environment as a task.
 
-    `backends` are the physics that it supports, with its default first. `healthy_reward` is the
-    constant reward for every step of the environment; None: it has none.
+    healthy_reward: its constant reward for every step; None: it has none. ppo: the learning rate,
+    the discount, the coefficient of the entropy and, where it is not 1, the reward scale.
     """
     paid = {} if healthy_reward is None else {HEALTHY_REWARD: healthy_reward}
+    backends = _BACKENDS_OF.get(name, BACKENDS)
+    numbers = ("learning_rate", "discount", "entropy_coefficient", "reward_scale")
     register(
         Task(
             name=name,
-            summary=summary,
+            summary=_SUMMARIES[name],
             make=lambda settings: _make(name, settings),
             settings={
                 "backend": backends[0],
@@ -129,7 +136,7 @@ def _register(
             },
             neutral=paid,
             unpaid=lambda settings: sum((x - settings.get(n, x) for n, x in paid.items()), 0.0),
-            hyperparameters={"ppo": ppo},
+            hyperparameters={"ppo": dict(zip(numbers, ppo, strict=False))},
             steps=steps,
             speed=speed,
             source=source,
@@ -139,79 +146,16 @@ def _register(
     )
 
 
-_register(
-    "inverted_pendulum",
-    "balance a pole on a cart",
-    steps=1_000_000,
-    speed=70_000,
-    ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
-)
-_register(
-    "inverted_double_pendulum",
-    "balance two jointed poles on a cart",
-    steps=2_000_000,
-    speed=75_000,
-    ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
-)
-_register(
-    "reacher",
-    "bring the tip of a two-jointed arm to a target; never terminates (Gymnasium truncates at 50)",
-    steps=2_000_000,
-    source=_BRAX,
-    ppo=_ppo(3e-4, 0.95, 1e-3),
-)
-_register(
-    "hopper",
-    "hop forward on one leg without falling",
-    healthy_reward=1.0,
-    ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
-)
-_register(
-    "walker2d",
-    "walk forward on two legs without falling",
-    speed=36_000,
-    healthy_reward=1.0,
-    ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
-)
-_register(
-    "halfcheetah",
-    "run forward on two legs; never terminates",
-    speed=30_000,
-    ppo=_ppo(1e-3, 0.97, 1e-3, reward_scale=0.1),
-)
-_register(
-    "ant",
-    "walk forward on four legs",
-    steps=10_000_000,
-    speed=35_000,
-    source=_BRAX,
-    healthy_reward=1.0,
-    ppo=_ppo(3e-4, 0.97, 1e-2),
-)
-_register(
-    "humanoid",
-    "walk forward as a humanoid without falling",
-    steps=20_000_000,
-    speed=10_000,
-    source=_BRAX,
-    healthy_reward=5.0,
-    ppo=_ppo(3e-4, 0.97, 1e-3, reward_scale=0.1),
-)
-_register(
-    "swimmer",
-    "swim forward with three jointed links; never terminates",
-    speed=25_000,
-    backends=("generalized",),  # Brax supports no other
-    ppo=_ppo(1e-3, 0.99, 1e-3),
-)
-_register(
-    "pusher",
-    "push a cylinder to a goal with a seven-jointed arm; never terminates (Gymnasium truncates at "
-    "100)",
-    speed=10_000,
-    backends=("generalized", "mjx", "spring", "positional"),
-    ppo=_ppo(3e-4, 0.95, 1e-3),
-)
+_register("inverted_pendulum", 1_000_000, 70_000, None, _OWN, (1e-3, 0.99, 1e-2, 0.1))
+_register("inverted_double_pendulum", 2_000_000, 75_000, None, _OWN, (1e-3, 0.99, 1e-2, 0.1))
+_register("reacher", 2_000_000, 50_000, None, _BRAX, (3e-4, 0.95, 1e-3))
+_register("hopper", 5_000_000, 50_000, 1.0, _OWN, (1e-3, 0.99, 1e-2, 0.1))
+_register("walker2d", 5_000_000, 36_000, 1.0, _OWN, (1e-3, 0.99, 1e-2, 0.1))
+_register("halfcheetah", 5_000_000, 30_000, None, _OWN, (1e-3, 0.97, 1e-3, 0.1))
+_register("ant", 10_000_000, 35_000, 1.0, _BRAX, (3e-4, 0.97, 1e-2))
+_register("humanoid", 20_000_000, 10_000, 5.0, _BRAX, (3e-4, 0.97, 1e-3, 0.1))
+_register("swimmer", 5_000_000, 25_000, None, _OWN, (1e-3, 0.99, 1e-3))
+_register("pusher", 5_000_000, 10_000, None, _OWN, (3e-4, 0.95, 1e-3))
 
 
 def _cart(settings: Settings) -> Environment:
@@ -220,20 +164,14 @@ def _cart(settings: Settings) -> Environment:
     return Cart()
 
 
+_FAST = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "learning_rate": 1e-3}
 register(
     Task(
         name="fast",
         summary="hold a damped cart at a target; compiles in seconds, for tests",
         make=_cart,
         settings={"episode_length": 50, "reset_group_size": 1, "random_elapsed_steps": True},
-        hyperparameters={
-            "ppo": {
-                "num_envs": 32,
-                "unroll_length": 16,
-                "num_minibatches": 4,
-                "learning_rate": 1e-3,
-            }
-        },
+        hyperparameters={"ppo": _FAST},
         steps=50_000,
         speed=120_000,
         source="own choice",
