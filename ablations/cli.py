@@ -307,10 +307,11 @@ def _parsing_error(error: CycloptsError) -> str:
 
 def _hint(flag: str, known: Sequence[str], error: UnknownOptionError) -> str:
     """Return a hint for an unknown flag, or ""."""
-    from ablations.commands.selected import is_setting
+    from ablations.trainers import every_setting
+    from ablations.trainers.values import FIELD_NAMES
 
     name = flag.lstrip("-").replace("-", "_")
-    if "--set" in known and is_setting(name):
+    if "--set" in known and name in {*FIELD_NAMES, *every_setting()}:
         return f": a setting is given by --set {name}=VALUE"
     for argument in error.argument_collection:
         if "--format" in argument.names and name in (argument.get_choices() or ()):

@@ -75,8 +75,9 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "playground": [("ablations.tasks.playground", "mujoco_playground")],
     "late": [
         ("ablations.cli", "cyclopts"),
-        ("ablations.cli", "ablations.commands.selected"),
         ("ablations.cli", "ablations.parameters"),
+        ("ablations.cli", "ablations.trainers"),
+        ("ablations.cli", "ablations.trainers.values"),
         ("ablations.commands.checking", "ablations.figures"),
         ("ablations.commands.designing", "ablations.figures"),
         ("ablations.commands.results", "ablations.answers.pages"),

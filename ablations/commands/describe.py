@@ -15,7 +15,7 @@ import variants as registry
 from ablations import plugins
 from ablations.answers import PUBLISHED, TABLE, find
 from ablations.commands.selected import selection_of
-from ablations.core.decode import Json, as_json, leaves
+from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, settings_read
 from ablations.engine.backends import backend_of
 from ablations.engine.backends.command import study_file
@@ -326,12 +326,12 @@ def _variant(
         raise unknown("variant", variant, resolved.variants, of=f"{study.name} --vary")
     yield from _variant_lines(resolved, variant)
     for where in resolved.tasks:
-        yield from ("", f"on {where}:", *_configuration(_config(resolved, where, variant)))
+        yield from ("", f"on {where}:", *_configuration(as_json(_config(resolved, where, variant))))
 
 
 def _run(record: Record) -> Iterator[str]:
     yield f"run {record.hash}: {record.status}" + (f": {record.reason}" if record.reason else "")
-    yield from _configuration(_completed(record.config))
+    yield from _configuration(as_json(_completed(record.config)))
     yield from ("provenance", *_rows(record.provenance))
 
 
@@ -359,11 +359,15 @@ def _variant_lines(resolved: Plan, variant: str) -> Iterator[str]:
             yield from _formula(name, str(value))
 
 
-def _configuration(config: Configuration) -> Iterator[str]:
+def _configuration(config: Mapping[str, Json]) -> Iterator[str]:
     """Yield what a configuration consists of, without revisions."""
-    values = {name.removesuffix(".name"): of for name, of in leaves(as_json(config))}
-    values = {name.rpartition(".")[2]: value_text(of) for name, of in values.items()}
-    yield from _rows({name: of for name, of in values.items() if name != "revision"})
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _rows({name: value["name"]} if "name" in value else {})
+            more = {n: of for n, of in value.items() if n not in ("name", "revision")}
+            yield from _configuration(more)
+        else:
+            yield from _rows({name: value_text(value)})
 
 
 def _config(resolved: Plan, task: str, variant: str) -> Configuration:

@@ -21,9 +21,7 @@ from ablations.presets import presets
 from ablations.records import UNTRAINED, Plan, cell_folder
 from ablations.request import selects
 from ablations.studies import studies
-from ablations.trainers import every_setting
 from ablations.trainers.revisions import current, differences
-from ablations.trainers.values import FIELD_NAMES
 
 RUN_FILES = (".csv", ".jsonl", ".npz", ".parquet")
 
@@ -152,8 +150,3 @@ def outdated(plan: Plan, results: Path) -> str | None:
 def folder_flag(results: str | Path) -> str:
     """Return the flag --results for a suggested command; "" for the default folder."""
     return "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
-
-
-def is_setting(name: str) -> bool:
-    """Return whether a setting has this name, or this name in another library."""
-    return name in FIELD_NAMES or name in every_setting()
