@@ -48,11 +48,10 @@ def status(
     if cancel:
         return _cancel(names_of(studies), Path(results), selected)
     found, folder = shown(studies, results, selected)
-    current = status_of(found, folder)
-    silent = (f"the queue is not known: {current.silent}",) if current.silent else ()
-    note((*current.edited, *silent))
-    frame = pandas.DataFrame(list(current.rows))
-    frame.attrs = {"rows": current.rows}
+    rows, notes = status_of(found, folder)
+    note(notes)
+    frame = pandas.DataFrame(rows)
+    frame.attrs = {"rows": rows}
     return frame
 
 

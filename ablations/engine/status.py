@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,23 +22,13 @@ STATES = ("done", "running", "queued", "failed", "damaged", "missing")
 Row: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Status:
-    """The states of runs.
+def status(plans: Sequence[Plan], results: Path) -> tuple[list[Row], list[str]]:
+    """Return the state of every run in the order of the plans, and notes.
 
-    edited: a line for each plugin that was edited between the runs of a plan. silent: why Slurm did
-    not answer, or None; queued runs then count as missing.
+    If Slurm does not answer, queued runs count as missing.
     """
-
-    rows: tuple[Row, ...]
-    edited: tuple[str, ...] = ()
-    silent: str | None = None
-
-
-def status(plans: Sequence[Plan], results: Path) -> Status:
-    """Return the state of every run, in the order of the plans."""
     rows: list[Row] = []
-    edited: list[str] = []
+    notes: list[str] = []
     for plan in plans:
         used: list[Mapping[str, str]] = []
         for cell in cells_of(plan):
@@ -52,13 +41,12 @@ def status(plans: Sequence[Plan], results: Path) -> Status:
                 used.append(record.provenance.get("plugins", {}))
             named = {n: getattr(cell, n) for n in ("study", "task", "variant", "seed", "hash")}
             rows.append(named | _state(results, cell, record))
-        edited += [f"{plan.study.name}: {line}" for line in plugins.edited(used)]
-    silent = None
+        notes += [f"{plan.study.name}: {line}" for line in plugins.edited(used)]
     try:
         _add_jobs([row for row in rows if row["state"] == "missing"], results)
     except Silent as why:
-        silent = str(why)
-    return Status(tuple(rows), tuple(edited), silent)
+        notes.append(f"the queue is not known: {why}")
+    return rows, notes
 
 
 def _add_jobs(missing: Sequence[Row], results: Path) -> None:

@@ -332,7 +332,7 @@ def running(folder) -> list[dict[str, Any]]:
         plan = read_plan(folder.results, "walk")
     except Exception:
         return []
-    return [row for row in status([plan], folder.results).rows if row["state"] == "running"]
+    return [row for row in status([plan], folder.results)[0] if row["state"] == "running"]
 
 
 def test_a_command_whose_worker_is_abandoned_has_not_failed(folder) -> None:

@@ -155,12 +155,12 @@ def test_a_study_file_is_known_to_its_request_alone(folder) -> None:
 def test_a_named_file_whose_code_was_edited_shows_no_old_results(folder) -> None:
     folder.run()
     (named,) = planned(["walk.toml"], folder.results, {})
-    assert {row["state"] for row in status([named], folder.results).rows} == {"done"}
+    assert {row["state"] for row in status([named], folder.results)[0]} == {"done"}
     folder.write("walk.sh", (folder.path / "walk.sh").read_text() + "# edited\n")
     (named,) = planned(["walk.toml"], folder.results, {})
-    assert {row["state"] for row in status([named], folder.results).rows} == {"missing"}
+    assert {row["state"] for row in status([named], folder.results)[0]} == {"missing"}
     (last,) = planned(["walk"], folder.results, {})
-    assert {row["state"] for row in status([last], folder.results).rows} == {"done"}
+    assert {row["state"] for row in status([last], folder.results)[0]} == {"done"}
 
 
 def test_vary_and_several_tasks(folder) -> None:
