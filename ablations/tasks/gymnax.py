@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,41 +18,6 @@ def _make(name: str) -> Environment:
 
     env, _ = gymnax.make(name)
     return env
-
-
-def _register(
-    name: str,
-    theirs: str,
-    summary: str,
-    *,
-    episode_length: int,
-    steps: int,
-    speed: float,
-    image: bool = False,
-    most: Callable[..., float | None] = lambda settings: None,
-) -> None:
-    settings: Settings = {"episode_length": episode_length, "random_elapsed_steps": False}
-    register(
-        Task(
-            name=name,
-            summary=summary,
-            make=lambda settings: _make(theirs),
-            settings=settings,
-            hyperparameters={
-                "ppo": _MINATAR if image else _CLASSIC,
-                "pqn": _PQN_MINATAR if image else _PQN,
-            },
-            steps=steps,
-            source=f"{PUREJAXRL}; of pqn {PUREJAXQL}",
-            lacks=partial(lacking, "gymnax"),
-            check=check_episodes,
-            discrete=True,
-            image=image,
-            most=most,
-            fresh=True,
-            speed=speed,
-        )
-    )
 
 
 # All settings are PureJaxRL's: with normalised observations, our default, CartPole learns later.
@@ -76,48 +40,49 @@ _PQN = {name: purejaxql.PRESET.values()[name] for name in _OF_PQN}
 _PQN_MINATAR = {name: purejaxql.MINATAR_PRESET.values()[name] for name in _OF_IMAGES}
 
 
-def _register_minatar(name: str, theirs: str, summary: str, episode_length: int = 1000) -> None:
-    _register(
-        name,
-        f"{theirs}-MinAtar",
-        f"MinAtar's {summary}",
-        episode_length=episode_length,
-        steps=10_000_000,
-        speed=80_000,
-        image=True,
+_SUMMARIES = {
+    "cartpole": "balance a pole on a cart by pushes to the left or right; the highest return is "
+    "500",
+    "acrobot": "swing a two-jointed arm up; every step costs 1",
+    "mountain_car": "rock a weak car up a hill; every step costs 1",
+    "breakout": "Breakout: break bricks with a ball that starts at a random place",
+    "asterix": "Asterix: collect gold, avoid enemies that grow faster",
+    "freeway": "Freeway: cross a road; its episodes last 2,500 steps",
+    "space_invaders": "Space Invaders: shoot aliens that come down",
+}
+
+
+def _register(name: str, theirs: str, episode_length: int, steps: int, speed: float) -> None:
+    image = theirs.endswith("MinAtar")
+    settings: Settings = {"episode_length": episode_length, "random_elapsed_steps": False}
+    limited = name == "cartpole"  # a reward of 1 for each step
+    register(
+        Task(
+            name=name,
+            summary=f"MinAtar's {_SUMMARIES[name]}" if image else _SUMMARIES[name],
+            make=lambda settings: _make(theirs),
+            settings=settings,
+            hyperparameters={
+                "ppo": _MINATAR if image else _CLASSIC,
+                "pqn": _PQN_MINATAR if image else _PQN,
+            },
+            steps=steps,
+            source=f"{PUREJAXRL}; of pqn {PUREJAXQL}",
+            lacks=partial(lacking, "gymnax"),
+            check=check_episodes,
+            discrete=True,
+            image=image,
+            most=lambda settings: float(settings["episode_length"]) if limited else None,
+            fresh=True,
+            speed=speed,
+        )
     )
 
 
-_register(
-    "cartpole",
-    "CartPole-v1",
-    "balance a pole on a cart by pushes to the left or right; the highest return is 500",
-    episode_length=500,
-    steps=500_000,
-    speed=300_000,
-    most=lambda settings: float(settings["episode_length"]),
-)
-_register(
-    "acrobot",
-    "Acrobot-v1",
-    "swing a two-jointed arm up; every step costs 1",
-    episode_length=500,
-    steps=500_000,
-    speed=100_000,
-)
-_register(
-    "mountain_car",
-    "MountainCar-v0",
-    "rock a weak car up a hill; every step costs 1",
-    episode_length=200,
-    steps=1_000_000,
-    speed=300_000,
-)
-_register_minatar(
-    "breakout", "Breakout", "Breakout: break bricks with a ball that starts at a random place"
-)
-_register_minatar("asterix", "Asterix", "Asterix: collect gold, avoid enemies that grow faster")
-_register_minatar(
-    "freeway", "Freeway", "Freeway: cross a road; its episodes last 2,500 steps", 2500
-)
-_register_minatar("space_invaders", "SpaceInvaders", "Space Invaders: shoot aliens that come down")
+_register("cartpole", "CartPole-v1", 500, 500_000, 300_000)
+_register("acrobot", "Acrobot-v1", 500, 500_000, 100_000)
+_register("mountain_car", "MountainCar-v0", 200, 1_000_000, 300_000)
+_register("breakout", "Breakout-MinAtar", 1000, 10_000_000, 100_000)
+_register("asterix", "Asterix-MinAtar", 1000, 10_000_000, 80_000)
+_register("freeway", "Freeway-MinAtar", 2500, 10_000_000, 80_000)
+_register("space_invaders", "SpaceInvaders-MinAtar", 1000, 10_000_000, 80_000)

@@ -7,7 +7,7 @@ interface. One step is one completion, so a task's score does not depend on its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ablations.core.decode import Json
     from ablations.tasks.language.puzzles import Problems
 
-Kinds: TypeAlias = tuple[tuple[str, ...], int]  # of a mixture, and the steps of its warm start
 KINDS = ("sum", "difference", "product", "addition1", "addition2", "addition3", "reversal")
 
 PAY: Mapping[str, Callable[..., np.ndarray | np.float32]] = {
@@ -75,16 +74,27 @@ def _check(settings: Settings) -> list[str]:
     return complaints
 
 
-def _register(name: str, summary: str, mixture: Kinds, **settings: Json) -> None:
-    """Register a mixture as a task.
+_SUMMARIES = {
+    "arithmetic": "a + b, a - b or a * b of two digits; 1 for a right answer, 0 for a wrong one",
+    "arithmetic_scales": "arithmetic; a right sum pays 10, a difference 1, a product 0.1",
+    "arithmetic_noise": "arithmetic; the reward has normal noise of 0.01",
+    "arithmetic_signed": "arithmetic; 1 for a right answer, -1 for a wrong one",
+    "arithmetic_few": "arithmetic; only 30 prompts to train on, judged by others",
+    "addition": "add numbers of one, two or three digits; 1 for a right answer, 0 for a wrong one",
+    "addition_few": "addition; only 48 prompts to train on, judged by others",
+    "reversal": "write 3 to 6 digits backwards",
+}
+
+
+def _register(name: str, warm_start_steps: int, *kinds: str, **settings: Json) -> None:
+    """Register a mixture of kinds as a task.
 
     settings: replace a reward of 1 for a right answer and of 0 for a wrong one.
     """
-    kinds, warm_start_steps = mixture
     register(
         Task(
             name=name,
-            summary=summary,
+            summary=_SUMMARIES[name],
             make=_make,
             settings={
                 "kinds": ",".join(kinds),
@@ -105,49 +115,13 @@ def _register(name: str, summary: str, mixture: Kinds, **settings: Json) -> None
     )
 
 
-_DIGITS: Kinds = ("sum", "difference", "product"), 200
-
-_register(
-    "arithmetic",
-    "a + b, a - b or a * b of two digits; 1 for a right answer, 0 for a wrong one",
-    _DIGITS,
-)
-_register(
-    "arithmetic_scales",
-    "arithmetic; a right sum pays 10, a difference 1, a product 0.1",
-    _DIGITS,
-    reward_scales="10,1,0.1",
-)
-_register(
-    "arithmetic_noise",
-    "arithmetic; the reward has normal noise of 0.01",
-    _DIGITS,
-    reward_noise=0.01,
-)
-_register(
-    "arithmetic_signed",
-    "arithmetic; 1 for a right answer, -1 for a wrong one",
-    _DIGITS,
-    reward_wrong=-1.0,
-)
-_register(
-    "arithmetic_few",
-    "arithmetic; only 30 prompts to train on, judged by others",
-    _DIGITS,
-    train_prompts=30,
-)
-
-_ADDITION: Kinds = ("addition1", "addition2", "addition3"), 1000
-
-_register(
-    "addition",
-    "add numbers of one, two or three digits; 1 for a right answer, 0 for a wrong one",
-    _ADDITION,
-)
-_register(
-    "addition_few",
-    "addition; only 48 prompts to train on, judged by others",
-    _ADDITION,
-    train_prompts=48,
-)
-_register("reversal", "write 3 to 6 digits backwards", (("reversal",), 300))
+_DIGITS = ("sum", "difference", "product")
+_register("arithmetic", 200, *_DIGITS)
+_register("arithmetic_scales", 200, *_DIGITS, reward_scales="10,1,0.1")
+_register("arithmetic_noise", 200, *_DIGITS, reward_noise=0.01)
+_register("arithmetic_signed", 200, *_DIGITS, reward_wrong=-1.0)
+_register("arithmetic_few", 200, *_DIGITS, train_prompts=30)
+_ADDITION = ("addition1", "addition2", "addition3")
+_register("addition", 1000, *_ADDITION)
+_register("addition_few", 1000, *_ADDITION, train_prompts=48)
+_register("reversal", 300, "reversal")
