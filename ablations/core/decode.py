@@ -134,12 +134,10 @@ def as_json(decoded: Mapping[str, Any]) -> Mapping[str, Json]:
     return decoded
 
 
-def leaves(
-    tree: Mapping[str, Json], deepest: float = float("inf"), prefix: str = ""
-) -> Iterator[tuple[str, Json]]:
-    """Yield the dotted names and values of nested objects, down to depth `deepest`."""
+def leaves(tree: Mapping[str, Json], prefix: str = "") -> Iterator[tuple[str, Json]]:
+    """Yield the dotted names and values of nested objects."""
     for name, value in tree.items():
-        if isinstance(value, Mapping) and prefix.count(".") < deepest:
-            yield from leaves(value, deepest, f"{prefix}{name}.")
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value

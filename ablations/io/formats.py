@@ -30,7 +30,6 @@ from ablations.errors import UserError
 Bools: TypeAlias = NDArray[np.bool_]
 
 RECIPES = "docs/own-runs.md shows how to write a table with three lines of pandas"
-DEPTH = 16  # of nested JSON objects
 RESULT = "result"  # the name of a number on a line of its own
 
 
@@ -100,17 +99,14 @@ def json_lines(path: Path) -> pd.DataFrame:
         if not text.strip():
             continue
         try:
-            entry = json.loads(text, parse_constant=str)
-        except (ValueError, RecursionError):
-            if line == len(lines):
+            rows[line] = dict(leaves(json.loads(text, parse_constant=str)))
+        except (ValueError, AttributeError, RecursionError) as error:
+            if line == len(lines) and isinstance(error, ValueError):
                 break
-            entry = None
-        if not isinstance(entry, dict):
             raise UserError(
                 f"'{path}', line {line} is not a JSON object: {text.strip()[:40]!r}; expected one "
                 f"object per line; {RECIPES}"
-            )
-        rows[line] = dict(leaves(entry, DEPTH))
+            ) from None
     return rows_of(rows)
 
 
@@ -214,9 +210,9 @@ def printed(path: Path) -> pd.DataFrame:
         stripped, entry = text.strip(), None
         if stripped.startswith("{"):
             with contextlib.suppress(ValueError, RecursionError):
-                entry = json.loads(stripped, parse_constant=str)
-        if isinstance(entry, dict):
-            rows[line] = {"": "", **dict(leaves(entry, DEPTH))}
+                entry = dict(leaves(json.loads(stripped, parse_constant=str)))
+        if entry is not None:
+            rows[line] = {"": "", **entry}
         elif number(stripped) is not None:
             rows[line] = {"": "", RESULT: stripped}
         elif (":" in stripped or "=" in stripped) and (named := pairs(stripped)):

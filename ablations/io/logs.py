@@ -153,7 +153,8 @@ def _resume(
         row = back[restarts]
         before, now = int(steps[indices[indices < row][-1]]), int(steps[row])
         why = f"steps go back from {before:,} to {now:,}: does the file have two runs?"
-        why = two_values(metric, now) if now == before else why
+        if now == before:
+            why = f"two values for step {now:,}; {_NAME_THEM.format(metric)}"
         raise UserError(f"'{name}', line {rows.index[row]}: {why}")
     for row in back:
         valid[:row] &= steps[:row] < steps[row]
@@ -173,11 +174,6 @@ def _empty_end(steps: Floats, values: Floats, *, table: bool) -> NDArray[np.bool
     ):
         empty[last + 1 :] = True
     return empty
-
-
-def two_values(metric: str, step: int) -> str:
-    """Return the message about two values of a metric at one step."""
-    return f"two values for step {step:,}; {_NAME_THEM.format(metric)}"
 
 
 def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None] | None:
