@@ -37,7 +37,7 @@ class _Pair(NamedTuple):
     """A comparison of scores `[tasks, n]` with shared seeds, averaged over tasks.
 
     A variant that is a baseline is paired with itself and has no scores. `every` has the scores of
-    all of the baseline's seeds, if it has more seeds than the variant.
+    all of the baseline's seeds, if it has more seeds than the variant and they are not successes.
     """
 
     task: str
@@ -61,7 +61,7 @@ class _Pair(NamedTuple):
         """Return the difference, adjusted by further seeds of the baseline."""
         if self.identical:
             return Difference(self.ours.shape[-1], 0.0, 0.0, 0.0, 1.0, 0.0)
-        if self.every is None or self.successes:
+        if self.every is None:
             return self.raw()
         return stats.control_variate(self.ours, self.theirs, self.every, self.level)
 
@@ -173,7 +173,8 @@ def _pair(runs: Runs, task: str, tasks: list[str], variant: str) -> _Pair:
         return _Pair(task, tasks, variant, baseline)
     sizes = np.array([runs.size(t, variant) if over else 1.0 for t in tasks])[:, None]
     ours, theirs = (runs.paired(tasks, [variant, baseline]) / sizes[..., None]).swapaxes(0, 1)
-    more = _has_more_seeds(runs, baseline)
+    successes = task in runs.of_successes
+    more = _has_more_seeds(runs, baseline) and not successes
     counted = runs.tasks if over else tasks  # failures count on every task
     same = runs.same_as.get(variant, variant) == runs.same_as.get(baseline, baseline)
     return _Pair(
@@ -181,7 +182,7 @@ def _pair(runs: Runs, task: str, tasks: list[str], variant: str) -> _Pair:
         every=runs.paired(tasks, [baseline])[:, 0] / sizes if more else None,
         more_failures=runs.failures(counted, variant, baseline),
         identical=same or runs.identical(counted, variant, baseline),
-        successes=task in runs.of_successes,
+        successes=successes,
     )
 
 
@@ -277,7 +278,7 @@ def over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tu
     signs = {
         sign
         for r in (row, *tasks)
-        if r["verdict"] and r["note"] not in ("identical", LEARNED_TOO_LITTLE)
+        if r["note"] != LEARNED_TOO_LITTLE
         if not ("failed" in r["note"] and r["verdict"] in ("failed", "inconclusive"))
         if (sign := (r["difference_low"] > 0) - (r["difference_high"] < 0))
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import memory
@@ -139,6 +140,15 @@ def test_successes_have_exact_intervals() -> None:
     assert (row.difference_low, row.p) == pytest.approx((expected.low, expected.p))
     exact = scipy.stats.binomtest(7, 8).proportion_ci(method="exact")
     assert (row.mean_low, row.mean_high) == pytest.approx((exact.low, exact.high))
+    frame = compare(runs_of({("t", "base"): [0.0] * 8, ("t", "b"): [1.0] * 5 + [0.0] * 3}))
+    assert (frame.tied[0], frame.best[1]) == (True, True), "p is .06 by McNemar's test, .01 by t"
+
+
+def test_successes_are_compared_on_shared_seeds_also_where_the_baseline_has_more(tmp_path) -> None:
+    scores = {("a", "base"): [1.0] * 6 + [0.0] * 14, ("a", "b"): [1.0] * 9 + [0.0]}
+    synthetic.trivial(tmp_path, {"a": (0.0, 0.0)})
+    row = rows_of(compare(Runs.read(tmp_path, synthetic.study(tmp_path, scores)))).loc[("a", "b")]
+    assert (row.pairs, row.p, math.isnan(row.baseline_n)) == (10, 0.25, True)
 
 
 # Verdicts
@@ -263,6 +273,19 @@ def test_a_baseline_no_better_than_untrained_policies_decides_nothing(tmp_path) 
     assert list(policies.index) == [(t, p) for t in "ac" for p in ("(zero)", "(uniform)")]
     assert not policies[["best", "tied"]].any(axis=None)
     assert "a: base is less than 5 standard deviations" in "\n".join(table_of(runs).attrs["notes"])
+
+
+def test_a_task_without_a_range_disagrees_with_none(tmp_path) -> None:
+    means = {"a": (1000, 1300), "c": (1000, 700), "d": (1000, 700)}
+    scores = {
+        (task, name): synthetic.spread(mean, 40, 8, mean + k)
+        for k, (task, both) in enumerate(means.items())
+        for name, mean in zip(("base", "v"), both, strict=True)
+    }
+    synthetic.trivial(tmp_path, {"a": (0.0, 900.0), "c": (0.0, 1.0), "d": (0.0, 1.0)})
+    rows = rows_of(compare(Runs.read(tmp_path, synthetic.study(tmp_path, scores))))
+    assert rows.loc[("a", "v")].difference_low > 0
+    assert rows.loc[(ALL_TASKS, "v")].verdict == "worse"
 
 
 def two_tasks(effect: float, noise: float = 0.05, other: float | None = None) -> dict:
@@ -392,6 +415,15 @@ def test_before_the_first_stage_none_is_the_best() -> None:
     assert not compare(memory.runs_of(scores, looks=Looks((4, 8), 1, 0))).best.any()
     scores = {place: [*values, *values] for place, values in scores.items()}
     assert compare(memory.runs_of(scores, looks=Looks((4, 8), 1, 0))).best.any()
+
+
+def test_a_stage_decides_equivalence_in_learned_ranges() -> None:
+    scores = {("t", "a"): 100 + BASE, ("t", "b"): 100 + BASE + WIGGLE}
+    runs = memory.runs_of(scores, looks=Looks((4, 8), 1, 0))
+    untrained = {"t": {"zero": np.zeros(5)}}
+    frame = compare(dataclasses.replace(runs, margin_in_metric=False, untrained=untrained))
+    row = frame[frame.variant == "b"].iloc[0]
+    assert (row.verdict, row.pairs) == ("equivalent", 4)
 
 
 def test_no_difference_is_beyond_no_margin() -> None:
