@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
@@ -19,6 +18,7 @@ from ablations.errors import UserError
 from ablations.figures import style
 from ablations.figures.style import Drawing
 from ablations.runs import ALL_TASKS, Runs
+from ablations.scoring import Floats
 from ablations.tables import TABLES
 from ablations.tables.formats import decimals, estimate, number
 from ablations.tables.kinds import study_of
@@ -78,13 +78,12 @@ def forest(  # noqa: PLR0913 - keywords
         text = f"within ±{round(margin, decimals(margin)):,.10g}" + "%" * percent
         keys.append(Patch(facecolor=style.MARGIN, edgecolor="#d5dbe3", linewidth=0.4, label=text))
     heights = [bottom + 0.36 + style.LINE for _, bottom in placed]
-    figure, figures = style.stacked(total, heights, [keys, *[[]] * (len(placed) - 1)])
-    for part, (of, bottom) in zip(figures, placed, strict=True):
+    figure = style.framed(total, sum(heights), keys)
+    axes = figure.subplots(len(placed), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for ax, (of, bottom) in zip(axes, placed, strict=True):
         reach = bulk(of[["value", "low", "high"]].to_numpy().T - center, 1.8 * margin)
-        ends = (
-            (center - reach, center + reach) if limits is None else tuple(scale * np.array(limits))
-        )
-        _panel(part, of, bottom, total, axis, margin, center, ends)
+        ends = scale * np.array(limits) if limits else np.array((center - reach, center + reach))
+        _panel(ax, of, bottom, total, axis, margin, center, ends)
     return figure
 
 
@@ -253,20 +252,19 @@ def _placed(rows: pd.DataFrame, width: float) -> tuple[pd.DataFrame, float]:
 
 
 def _panel(
-    part: Drawing | SubFigure,
+    ax: Axes,
     rows: pd.DataFrame,
     bottom: float,
     width: float,
     axis: str,
     margin: float,
     center: float,
-    limits: tuple[float, float],
+    limits: Floats,
 ) -> None:
     names = max(map(style.text_width, rows.name), default=0.0) + 0.06
     values = max((style.text_width(text, style.SMALL) for text in rows.text), default=0.0) + 0.1
     plot = max(0.4, width - names - values)
-    low, high = limits
-    ax = part.subplots()
+    low, high = limits.tolist()
     if margin > 0:
         ax.axvspan(center - margin, center + margin, color=style.MARGIN, linewidth=0, zorder=0)
     ax.axvline(center, color=style.INK, linewidth=0.6, zorder=1)
@@ -287,7 +285,8 @@ def _panel(
     right.set_yticks(rows["at"], rows.text)
     right.spines["right"].set_visible(False)
     right.tick_params(length=0, labelsize=style.SMALL, pad=5)
-    across = blended_transform_factory(part.transSubfigure, ax.transData)
+    assert ax.figure is not None
+    across = blended_transform_factory(ax.figure.transFigure, ax.transData)
     for at, name in rows.loc[rows["head"] != "", ["head_at", "head"]].itertuples(index=False):
         head = ax.text(0.004, at, name, transform=across, weight="bold", va="center")
         head.set(in_layout=False, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})

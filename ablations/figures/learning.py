@@ -16,7 +16,7 @@ from ablations import stats
 from ablations.curve import on_common_steps
 from ablations.errors import UserError
 from ablations.figures import style
-from ablations.figures.style import Drawing, Group, Look
+from ablations.figures.style import Drawing, Look
 from ablations.regression.check import Check
 from ablations.runs import Runs
 from ablations.scoring import smoothed_together
@@ -46,7 +46,7 @@ def curves(
 
     A line is the mean over seeds, with Student's 95% interval as a band. With fewer than `FEW`
     seeds, each seed has a thin line instead of a band. Variants with different baselines, or more
-    variants than colours, are split over several rows of panels.
+    variants than colours, are split over several panels.
 
     Args:
         runs: of a study.
@@ -92,7 +92,7 @@ def checks(results: Mapping[str, Check], metric: str, width: float | str = style
     titles = [": ".join(filter(None, (name, check.verdict))) for name, check in results.items()]
     keys = [style.line_key(side, look) for side, look in looks.items()]
     labels = "steps", style.metric_label(metric)
-    figure, (axes,) = style.panels([Group(titles, keys, *labels)], width, 1.25)
+    figure, axes = style.panels(titles, width, 1.25, labels=labels, keys=keys)
     for ax, check in zip(axes, results.values(), strict=True):
         points = [
             pd.DataFrame({"variant": side, "seed": seed, "step": run.steps, "value": run.values})
@@ -187,8 +187,7 @@ def grid(
 ) -> tuple[Drawing, list[tuple[Axes, list[str], str]], dict[str, Look]]:
     """Return a figure with a panel per group and title, the panels, and the looks of variants.
 
-    The legend of a group has its variants with their numbers of failed and missing runs; the first
-    one has the further `keys`.
+    The legend has the variants with their numbers of failed and missing runs, and further `keys`.
     """
     groups = groups_of(runs, shown)
     looks = style.looks_of(groups)
@@ -202,14 +201,12 @@ def grid(
         label = variant + (f" ({', '.join(notes)})" if notes else "")
         return style.line_key(label, looks[variant])
 
-    legends = [[*map(key, group), *(keys if group is groups[0] else ())] for group in groups]
-    figure, grids = style.panels([Group(titles, x, *labels) for x in legends], width, height)
-    panels = [
-        (ax, group, title)
-        for group, axes in zip(groups, grids, strict=True)
-        for ax, title in zip(axes, titles, strict=True)
-    ]
-    return figure, panels, looks
+    legend = [*map(key, dict.fromkeys(itertools.chain(*groups))), *keys]
+    of_panels = [(group, title) for group in groups for title in titles]
+    names = [title for _, title in of_panels]
+    least = max(1.3, 0.99 * style.inches(width) / len(titles))  # a row per group, if they fit
+    figure, axes = style.panels(names, width, height, labels=labels, keys=legend, least=least)
+    return figure, [(ax, *of) for ax, of in zip(axes, of_panels, strict=True)], looks
 
 
 def large(width: float | str) -> float:

@@ -15,7 +15,7 @@ from ablations import stats
 from ablations.errors import UserError, value_text
 from ablations.figures import style
 from ablations.figures.learning import grid, groups_of, large, means
-from ablations.figures.style import Drawing, Group, Look
+from ablations.figures.style import Drawing, Look
 from ablations.runs import ALL_TASKS, Runs
 from ablations.tables.effects import settings_of
 from ablations.tables.formats import number
@@ -39,10 +39,11 @@ def aggregates(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     shown = [name for name in stats.AGGREGATES if tasks >= fewest.get(name, 1)]
     names = [style.wrapped(variant, 0.3 * style.inches(width)) for variant in scores]
     row = 0.27 + 0.1 * max(name.count("\n") for name in names)
-    figure, (axes,) = style.panels(
-        [Group([f"{n} {'↓' if n == 'optimality gap' else '↑'}" for n in shown], (), _SCORE)],
+    figure, axes = style.panels(
+        [f"{n} {'↓' if n == 'optimality gap' else '↑'}" for n in shown],
         width,
         row * len(scores) + 0.22,
+        labels=(_SCORE, ""),
         least=1.15,
         share=True,
         aside=max(map(style.text_width, names)),
@@ -126,21 +127,25 @@ def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
         raise UserError(f"{study_of(runs)} has no variants that differ only in a hyperparameter")
     lines = along.line.unique()
     palette = dict(zip(lines, sns.color_palette(style.COLORS, len(lines)), strict=True))
-    names, groups = along.groupby("name", sort=False), []
-    for name, rows in names:
+    names, shown = along.groupby("name", sort=False), []
+    for _, rows in names:
         pooled = rows.source.nunique() == 1 and len(runs.normalised(rows.variant.iloc[0])) > 1
-        tasks = [*runs.tasks, ALL_TASKS] if pooled else runs.tasks
-        others = rows.line.unique()
-        keys = [style.line_key(x or "no other change", Look(palette[x])) for x in others]
-        labels = style.words(name), style.metric_label(runs.metric)
-        groups.append(Group(tasks, keys if len(keys) > 1 else [], *labels))
+        shown += [(task, rows) for task in [*runs.tasks, *[ALL_TASKS] * pooled]]
+    keys = [style.line_key(x or "no other change", Look(palette[x])) for x in lines]
     ticks = (sum(style.text_width(f"{x:g}", 7) + 0.1 for x in own) for own in names.value.unique())
-    figure, grids = style.panels(groups, width, 1.3, least=max(1.3, 0.5 + max(ticks)))
-    for axes, group, (_, rows) in zip(grids, groups, names, strict=True):
-        for ax, task in zip(axes, group.titles, strict=True):
-            _sensitivity(ax, runs, task, rows, palette)
-            if task == ALL_TASKS:
-                ax.set_ylabel(_SCORE)
+    figure, axes = style.panels(
+        [task for task, _ in shown],
+        width,
+        1.3 + style.LINE,
+        labels=("", style.metric_label(runs.metric)),
+        keys=keys if len(keys) > 1 else (),
+        least=max(1.3, 0.5 + max(ticks)),
+    )
+    for ax, (task, rows) in zip(axes, shown, strict=True):
+        _sensitivity(ax, runs, task, rows, palette)
+        ax.set_xlabel(style.words(rows.name.iloc[0]))
+        if task == ALL_TASKS:
+            ax.set_ylabel(_SCORE)
     return figure.about(
         "Sensitivity to a hyperparameter",
         "Mean score at each value, with its 95% interval. Dots: one seed each; dots far from all "

@@ -21,7 +21,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
@@ -174,12 +174,14 @@ class Look(NamedTuple):
 
 def looks_of(groups: Iterable[Sequence[str]]) -> dict[str, Look]:
     """Return the look of each variant. The first of each group is its baseline, which is dark."""
-    looks: dict[str, Look] = {}
-    for head, *others in groups:
-        looks[head] = Look(INK)
-        for i, variant in enumerate(others):
-            looks[variant] = Look(COLORS[i % len(COLORS)], DASHES[i % len(DASHES)])
-    return looks
+    groups = list(groups)
+    heads = list(dict.fromkeys(head for head, *_ in groups))
+    others = [v for _, *rest in groups for v in rest if v not in heads]
+    looks = {head: Look(INK, DASHES[i % len(DASHES)]) for i, head in enumerate(heads)}
+    return looks | {
+        variant: Look(COLORS[i % len(COLORS)], DASHES[i % len(DASHES)])
+        for i, variant in enumerate(others)
+    }
 
 
 def line_key(label: str, look: Look, width: float | None = None) -> Line2D:
@@ -219,27 +221,19 @@ class _Layout(ConstrainedLayoutEngine):
             ax.set_in_layout(True)  # set_position unsets it
 
 
-def stacked(
-    width: float, heights: Sequence[float], legends: Sequence[Sequence[Artist]]
-) -> tuple[Drawing, Sequence[Drawing | SubFigure]]:
-    """Return a figure and its parts, one below the other, each with a legend above it.
-
-    `heights` are the parts' heights without legends.
-    """
-    fitted = [_fitted(keys, width) for keys in legends]
-    totals = [height + LINE * lines for height, (_, lines) in zip(heights, fitted, strict=True)]
+def framed(width: float, height: float, keys: Sequence[Artist] = ()) -> Drawing:
+    """Return a figure with a legend above a content of this height, in inches."""
+    columns, lines = _fitted(keys, width)
     layout = _Layout(h_pad=0.02, w_pad=0.02, hspace=0.02, wspace=0.02)
-    figure = Drawing(figsize=(width, sum(totals)), layout=layout)
-    grid = figure.subfigures(len(totals), 1, height_ratios=totals, squeeze=False)
-    parts: list[Drawing | SubFigure] = list(grid[:, 0]) if len(totals) > 1 else [figure]
-    for part, keys, (columns, _) in zip(parts, legends, fitted, strict=True):
-        if keys:
-            part.legend(
-                handles=keys, loc="outside upper left", ncols=columns, handlelength=1.5,
-                handletextpad=0.4, columnspacing=1.0, labelspacing=0.25, borderaxespad=0.2,
-                borderpad=0.2,
-            )  # fmt: skip
-    return figure, parts
+    figure = Drawing(figsize=(width, height + LINE * lines), layout=layout)
+    if keys:
+        figure.legend(
+            handles=keys, loc="outside upper left", ncols=columns, handlelength=1.5,
+            handletextpad=0.4, columnspacing=1.0, labelspacing=0.25, borderaxespad=0.2,
+            borderpad=0.2,
+        )  # fmt: skip
+    figure.subfigures()  # an empty frame, which published files have
+    return figure
 
 
 def _fitted(keys: Sequence[Artist], width: float) -> tuple[int, int]:
@@ -258,77 +252,53 @@ def _fitted(keys: Sequence[Artist], width: float) -> tuple[int, int]:
     return len(parts), max(sum(map(count_lines, part)) for part in parts)
 
 
-class Group(NamedTuple):
-    """Panels below a shared legend.
-
-    Attributes:
-        titles: one per panel.
-        keys: entries of the legend.
-        x, y: labels of the axes, written at the lower and at the left edge.
-    """
-
-    titles: Sequence[str]
-    keys: Sequence[Artist] = ()
-    x: str = ""
-    y: str = ""
-
-
 def panels(
-    groups: Sequence[Group],
+    titles: Sequence[str],
     width: float | str,
     height: float,
     *,
+    labels: tuple[str, str] = ("", ""),
+    keys: Sequence[Artist] = (),
     least: float = 1.3,
     share: bool = False,
     aside: float = 0.0,
-) -> tuple[Drawing, list[list[Axes]]]:
-    """Return a figure, and the panels of each group.
+) -> tuple[Drawing, list[Axes]]:
+    """Return a figure and its panels, in rows of about equal length.
 
     Args:
-        groups: one below the other.
+        titles: one per panel.
         width: of the figure, in inches or a name such as "icml-column".
         height: of a panel with its tick labels.
+        labels: below the lowest panels, and left of the first panel of each row.
+        keys: entries of the legend.
         least: the width that a panel needs.
-        share: whether the panels of a group share their y axis.
+        share: whether the panels share their y axis.
         aside: the width of the names at the left of the first column.
     """
     total = inches(width)
-    columns = min(_columns(len(group.titles), total - aside, least) for group in groups)
+    rows = math.ceil(len(titles) / max(1, int((total - aside) / least)))
+    columns = math.ceil(len(titles) / rows)
     room = (total - aside) / columns - 0.12
     ticks = 0.1 if share else 0.38  # width of the tick labels, left of the title
-    below = [wrapped(group.x, room) for group in groups]
-    titles = [[wrapped(text, room - ticks) for text in group.titles] for group in groups]
-    heights = []
-    for texts, label in zip(titles, below, strict=True):
-        rows = [texts[i : i + columns] for i in range(0, len(texts), columns)]
-        lines = sum(max(map(count_lines, row)) for row in rows) + count_lines(label)
-        heights.append(height * len(rows) + LINE * lines + 0.08)
-    figure, parts = stacked(total, heights, [group.keys for group in groups])
-    grids = []
-    for part, texts, label, group in zip(parts, titles, below, groups, strict=True):
-        shape = math.ceil(len(texts) / columns), columns
-        axes = list(part.subplots(*shape, squeeze=False, sharey=share).flat)
-        for ax in axes[len(texts) :]:
-            ax.remove()
-        for i, (ax, text) in enumerate(zip(axes, texts, strict=False)):
-            ax.set_title(text)
-            ax.set_xlabel(label if i + columns >= len(texts) else "")
-            ax.set_ylabel(wrapped(group.y, height - 0.1) if i % columns == 0 else "")
-            ax.yaxis.set_major_locator(MaxNLocator(4))
-            ax.xaxis.set_major_locator(MaxNLocator(3 if room < 2 else 5))
-        grids.append(axes[: len(texts)])
-    return figure, grids
+    below, texts = wrapped(labels[0], room), [wrapped(text, room - ticks) for text in titles]
+    in_rows = [texts[i : i + columns] for i in range(0, len(texts), columns)]
+    lines = sum(max(map(count_lines, row)) for row in in_rows) + count_lines(below)
+    figure = framed(total, height * len(in_rows) + LINE * lines + 0.08, keys)
+    axes = list(figure.subplots(len(in_rows), columns, squeeze=False, sharey=share).flat)
+    for ax in axes[len(texts) :]:
+        ax.remove()
+    for i, (ax, text) in enumerate(zip(axes, texts, strict=False)):
+        ax.set_title(text)
+        ax.set_xlabel(below if i + columns >= len(texts) else "")
+        ax.set_ylabel(wrapped(labels[1], height - 0.1) if i % columns == 0 else "")
+        ax.yaxis.set_major_locator(MaxNLocator(4))
+        ax.xaxis.set_major_locator(MaxNLocator(3 if room < 2 else 5))
+    return figure, axes[: len(texts)]
 
 
 def count_lines(text: str) -> int:
     """Return the number of lines of a text; 0 if it is empty."""
     return 1 + text.count("\n") if text else 0
-
-
-def _columns(count: int, width: float, least: float) -> int:
-    """Return the number of panels per row: as many as fit, in rows of about equal length."""
-    rows = math.ceil(count / max(1, int(width / least)))
-    return math.ceil(count / rows)
 
 
 def steps_axis(ax: Axes) -> None:

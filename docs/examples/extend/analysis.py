@@ -6,7 +6,7 @@ import seaborn as sns
 
 from ablations import stats
 from ablations.figures import FIGURES
-from ablations.figures.style import Group, panels
+from ablations.figures.style import panels
 from ablations.io.formats import FORMATS
 from ablations.tables import TABLES
 
@@ -20,7 +20,7 @@ def failures(runs):  # a table is a data frame
 
 
 def strips(runs, width=5.5):  # a figure is one of matplotlib
-    figure, [axes] = panels([Group(runs.tasks, x="score")], width, height=1.0)
+    figure, axes = panels(runs.tasks, width, height=1.0, labels=("score", ""))
     for ax, task in zip(axes, runs.tasks, strict=True):
         of_task = runs.runs[runs.runs.task == task]
         sns.stripplot(of_task, x="score", y="variant", size=2, ax=ax)
