@@ -83,7 +83,9 @@ def forest(  # noqa: PLR0913 - keywords
     for ax, (of, bottom) in zip(axes, placed, strict=True):
         reach = bulk(of[["value", "low", "high"]].to_numpy().T - center, 1.8 * margin)
         ends = scale * np.array(limits) if limits else np.array((center - reach, center + reach))
-        _panel(ax, of, bottom, total, axis, margin, center, ends)
+        if margin > 0:
+            ax.axvspan(center - margin, center + margin, color=style.MARGIN, linewidth=0, zorder=0)
+        _panel(ax, of, bottom, total, axis, center, ends)
     return figure
 
 
@@ -257,16 +259,13 @@ def _panel(
     bottom: float,
     width: float,
     axis: str,
-    margin: float,
     center: float,
-    limits: Floats,
+    ends: Floats,
 ) -> None:
     names = max(map(style.text_width, rows.name), default=0.0) + 0.06
     values = max((style.text_width(text, style.SMALL) for text in rows.text), default=0.0) + 0.1
     plot = max(0.4, width - names - values)
-    low, high = limits.tolist()
-    if margin > 0:
-        ax.axvspan(center - margin, center + margin, color=style.MARGIN, linewidth=0, zorder=0)
+    low, high = ends.tolist()
     ax.axvline(center, color=style.INK, linewidth=0.6, zorder=1)
     _dots(ax, rows)
     for row in rows.itertuples():

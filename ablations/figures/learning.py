@@ -141,7 +141,7 @@ def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     if not data:
         raise UserError(f"{study_of(runs)} has fewer than two tasks with a learned range")
     labels = ("share of training", "normalised score")
-    figure, panels, looks = grid(runs, [""], labels, width, large(width), shown=data)
+    figure, panels, looks = grid(runs, [""], labels, width, shown=data)
     for ax, group, _ in panels:
         draw_lines(ax, pd.concat([data[v] for v in group]), looks)
         ax.set_xlim(0, 1)
@@ -180,7 +180,7 @@ def grid(
     titles: Sequence[str],
     labels: tuple[str, str],
     width: float | str,
-    height: float,
+    height: float | None = None,
     *,
     shown: Collection[str] | None = None,
     keys: Sequence[Line2D] = (),
@@ -188,7 +188,9 @@ def grid(
     """Return a figure with a panel per group and title, the panels, and the looks of variants.
 
     The legend has the variants with their numbers of failed and missing runs, and further `keys`.
+    The default `height` suits panels that have the whole width.
     """
+    height = height or max(0.36 * style.inches(width), 1.8)
     groups = groups_of(runs, shown)
     looks = style.looks_of(groups)
     counts = runs.counts.groupby(level="variant")[["failed", "missing"]].sum()
@@ -207,11 +209,6 @@ def grid(
     least = max(1.3, 0.99 * style.inches(width) / len(titles))  # a row per group, if they fit
     figure, axes = style.panels(names, width, height, labels=labels, keys=legend, least=least)
     return figure, [(ax, *of) for ax, of in zip(axes, of_panels, strict=True)], looks
-
-
-def large(width: float | str) -> float:
-    """Return the height of a panel that has the whole width of a figure."""
-    return max(0.36 * style.inches(width), 1.8)
 
 
 # Data

@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 from ablations import stats
 from ablations.errors import UserError, value_text
 from ablations.figures import style
-from ablations.figures.learning import grid, groups_of, large, means
+from ablations.figures.learning import grid, groups_of, means
 from ablations.figures.style import Drawing, Look
 from ablations.runs import ALL_TASKS, Runs
 from ablations.tables.effects import settings_of
@@ -84,7 +84,7 @@ def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     low, high = min(low, 0.9), max(high + 0.02 * (high - low), 1.05)
     thresholds = np.linspace(low, high, 201)
     labels = (f"{_SCORE} τ", "share of runs above τ")
-    figure, panels, looks = grid(runs, [""], labels, width, large(width), shown=scores)
+    figure, panels, looks = grid(runs, [""], labels, width, shown=scores)
     for ax, group, _ in panels:
         for variant in group:
             color, dashes = looks[variant]
