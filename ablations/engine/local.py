@@ -215,8 +215,7 @@ class Processes:
         results: the results folder.
         fresh: set existing records aside and compute everything again.
         deadline: a time of `time.monotonic` at which workers save their state and end.
-        Raises UserError: the results folder is not writable. Raises KeyboardInterrupt: after a
-        clean stop.
+        Raises KeyboardInterrupt: after a clean stop.
         """
         work = prepare(plans, results, fresh=fresh)
         return self.carry_out(work, results, names_of(plans), deadline)

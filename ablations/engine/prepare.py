@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ablations.engine.claims import hold, work_folder
 from ablations.engine.job import Cell, cells_of, distinct, sharing_programs
-from ablations.errors import UserError
 from ablations.records import (
     DamagedRecord,
     Plan,
@@ -19,7 +18,6 @@ from ablations.records import (
     cell_folder,
     read_record,
     verify_curve,
-    write_atomically,
     write_plan,
 )
 
@@ -38,9 +36,9 @@ def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Wor
     plans: the plans.
     results: the results folder.
     fresh: set all records aside, so that every run is missing.
-    Raises UserError: the results folder is not writable.
     """
-    require_writable(results)
+    for folder in ("cells", "work"):
+        (results / folder).mkdir(parents=True, exist_ok=True)
     for plan in plans:
         write_plan(results, plan)
     return clear_the_way(needed(plans), results, fresh=fresh)
@@ -79,20 +77,6 @@ def needed(plans: Sequence[Plan]) -> tuple[Cell, ...]:
     """Return the distinct runs of plans, with as few programs as possible."""
     cells = distinct(cell for plan in plans for cell in cells_of(plan))
     return cells if len(plans) < 2 else sharing_programs(cells)
-
-
-def require_writable(results: Path) -> None:
-    """Raise UserError if a results folder is not writable."""
-    try:
-        for folder in (results / "cells", results / "work"):
-            folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(results / "work" / ".writable", "")
-        (results / "work" / ".writable").unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot write to the results folder '{results}': {error.strerror}; "
-            f"give another one with --results"
-        ) from None
 
 
 def whole_record(results: Path, cell: str) -> Record | None:

@@ -63,7 +63,7 @@ CASES = [
     ("validate fast --rates 1e-3,0", "for --rates. Must be > 0"),
     ("validate fast --steps 4096", "add --steps 15360"),
     ("validate fast --presets nosuch", "exam has no variant 'nosuch'"),
-    ("run toy --results toy.py", "cannot write to the results folder 'toy.py'"),
+    ("run toy --results toy.py", "cannot use 'toy.py/cells': Not a directory"),
     ("run toy --cluster local partition=gpu", "partition=gpu is for --cluster slurm"),
     # What a newcomer types
     ("runn gae", "unknown command 'runn': did you mean 'run'?"),

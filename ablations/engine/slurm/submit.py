@@ -39,7 +39,7 @@ from ablations.engine.estimate import Estimate, speeds
 from ablations.engine.job import Cell, CheckpointPolicy, JobSpec
 from ablations.engine.local import Workers, job_spec
 from ablations.engine.machine import cores, notices, slurm_job
-from ablations.engine.prepare import missing, needed, prepare, require_writable
+from ablations.engine.prepare import missing, needed, prepare
 from ablations.engine.progress import Bar
 from ablations.engine.provenance import OURS
 from ablations.engine.slurm import queue
@@ -99,7 +99,6 @@ def submit(
     if dry_run:
         todo = missing(plans, results, fresh=fresh)
         return _submit(plans, results, todo, cluster)
-    require_writable(results)
     # A second command waits, and finds these jobs.
     with running(results), file_lock(results / "work" / "submit.lock"):
         work = prepare(plans, results, fresh=fresh)
