@@ -53,13 +53,15 @@ def _add_jobs(missing: Sequence[Row], results: Path) -> None:
     """Add the jobs of runs without a record. Raises Silent."""
     held = holders(results, (row["hash"] for row in missing)) if missing else {}
     for row in missing:
-        if (last := held.get(row["hash"])) is None:
+        if row["hash"] not in held:
             continue
-        if last.job is not None and last.alive:
-            job = last.job
+        submission, job = held[row["hash"]]
+        if job and job.alive:
             row.update(state="queued", job=job.id, queue=job.state, reason=job.reason)
         else:
-            row.update(reason=last.why_ended, log=last.last_line())
+            ended = f"its job {job.id} ended as {job.state}" if job else ""
+            why = ended or "its job is gone from the queue"
+            row.update(reason=why, log=submission.last_line)
 
 
 def _state(results: Path, cell: Cell, record: Record | Exception | None) -> Row:

@@ -168,6 +168,16 @@ class Submission(Part, frozen=True):
         """Return the runs without a record."""
         return [cell for cell in self.cells if not published(Path(self.results), cell)]
 
+    @property
+    def last_line(self) -> str:
+        """Return the last line of its newest log, or ""."""
+        try:
+            newest = max(self.private.glob("*_log.err"), key=lambda path: path.stat().st_mtime)
+            lines = read_bytes(newest).decode(errors="replace").strip().splitlines()
+        except (OSError, UserError, ValueError):
+            return ""
+        return lines[-1] if lines else ""
+
     def write(self) -> None:
         """Write the submission."""
         write_atomically(self.folder / "submission.json", encode(self))
@@ -178,36 +188,6 @@ class Submission(Part, frozen=True):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Held:
-    """A submission, and one of its jobs in the queue; None: it has none."""
-
-    submission: Submission
-    job: Job | None
-
-    @property
-    def alive(self) -> bool:
-        """Return whether the job will train runs."""
-        return self.job is not None and self.job.alive
-
-    @property
-    def why_ended(self) -> str:
-        """Return why the job left its runs."""
-        if self.job is None:
-            return "its job is gone from the queue"
-        return f"its job {self.job.id} ended as {self.job.state}"
-
-    def last_line(self) -> str:
-        """Return the last line of the newest log of the submission, or ""."""
-        try:
-            logs = self.submission.private.glob("*_log.err")
-            newest = max(logs, key=lambda path: path.stat().st_mtime)
-            lines = read_bytes(newest).decode(errors="replace").strip().splitlines()
-        except (OSError, UserError, ValueError):
-            return ""
-        return lines[-1] if lines else ""
-
-
 def all_submissions(results: Path) -> list[Submission]:
     """Return all submissions, the oldest first."""
     paths = (results / "work" / FOLDER).glob("*/submission.json")
@@ -215,25 +195,23 @@ def all_submissions(results: Path) -> list[Submission]:
     return sorted((each for each in read if each), key=lambda submission: submission.time)
 
 
-def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
-    """Return hash -> the last submission of each submitted run, or a live one.
+def holders(results: Path, cells: Iterable[str]) -> dict[str, tuple[Submission, Job | None]]:
+    """Return hash -> the last submission of each submitted run, or one that is alive.
 
-    Raises Silent.
+    With it comes one of its jobs in the queue, if any. Raises Silent.
     """
     wanted = set(cells)
     submissions = [s for s in all_submissions(results) if not wanted.isdisjoint(s.cells)]
     queued = jobs() if submissions else []
-    holding: dict[str, Held] = {}
+    holding: dict[str, tuple[Submission, Job | None]] = {}
     for submission in submissions:
         mine = [job for job in queued if job.run == submission.run]
         # Among ended jobs, prefer one that failed.
-        held = Held(
-            submission,
-            max(mine, key=lambda job: (job.alive, job.state != "COMPLETED"), default=None),
-        )
+        job = max(mine, key=lambda job: (job.alive, job.state != "COMPLETED"), default=None)
         for cell in wanted.intersection(submission.cells):
-            if held.alive or cell not in holding or not holding[cell].alive:
-                holding[cell] = held
+            _, before = holding.get(cell, (None, None))
+            if not (before and before.alive) or (job and job.alive):
+                holding[cell] = submission, job
     return holding
 
 

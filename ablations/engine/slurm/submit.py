@@ -115,7 +115,8 @@ def _submit(
 ) -> Submitted:
     """Submit jobs for some runs; without `checkpoints`, only plan them."""
     held = queue.holders(results, (cell.hash for cell in todo))
-    free = [cell for cell in todo if cell.hash not in held or not held[cell.hash].alive]
+    waiting = {name for name, (_, job) in held.items() if job and job.alive}
+    free = [cell for cell in todo if cell.hash not in waiting]
     cells = len(needed(plans))
     counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
     if not free:
@@ -265,7 +266,7 @@ class Job:
 
         Raises UserError: its workers cannot continue.
         """
-        caught = _Caught()
+        caught = _catch()
         private = Path(os.environ["SUBMITIT_FOLDER"])
         for path in private.glob(f"{slurm_job()}_*.save_tmp"):
             path.unlink(missing_ok=True)  # left by a killed job; submitit does not overwrite it
@@ -280,27 +281,27 @@ class Job:
         bar = Bar(job.cells, Path(job.results), workers=job.workers)
         before = _progress(job)
         with running(Path(job.results)):
-            Workers(job, path, self.index * planned.workers).work(bar, caught.any)
-        if caught.any():
+            Workers(job, path, self.index * planned.workers).work(bar, lambda: bool(caught))
+        if caught:
             _end(caught, moved=_progress(job) != before)
         return f"{len(job.cells)} runs were left"
 
 
-def _end(caught: _Caught, *, moved: bool) -> None:
+def _end(caught: Sequence[str], *, moved: bool) -> None:
     """Requeue the job if its time is up, and wait until Slurm ends it.
 
     moved: whether this start saved a checkpoint or a record. Raises UserError: this start and
     several before it did not.
     """
     job = slurm_job() or ""
-    if "SIGUSR2" in caught.names:
+    if "SIGUSR2" in caught:
         if not moved and int(os.environ.get("SLURM_RESTART_COUNT", 0)) >= MAX_REQUEUES:
             raise UserError(
                 f"it was requeued {MAX_REQUEUES} times without a new checkpoint or record: its "
                 f"time limit is too short"
             )
         queue.requeue(job)
-    print(f"saved after {', '.join(caught.names)}; waiting to be ended", flush=True)
+    print(f"saved after {', '.join(caught)}; waiting to be ended", flush=True)
     deadline = time.monotonic() + GRACE_SECONDS
     # Before preemption, a job must not end by itself; a cancelled job may.
     while time.monotonic() < deadline and queue.is_running(job):
@@ -323,14 +324,9 @@ def _workers(job: JobSpec) -> int:
     return max(1, min(wanted, min(cores(), given) // (job.threads or 1)))
 
 
-class _Caught:
-    """The signals that this job received. It replaces submitit's handlers."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        for number in (signal.SIGTERM, signal.SIGUSR2):
-            signal.signal(number, lambda n, _: self.names.append(signal.Signals(n).name))
-
-    def any(self) -> bool:
-        """Return whether any signal came."""
-        return bool(self.names)
+def _catch() -> list[str]:
+    """Return a list that receives the names of signals, in place of submitit's handlers."""
+    caught: list[str] = []
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, lambda n, _: caught.append(signal.Signals(n).name))
+    return caught
