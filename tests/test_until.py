@@ -15,8 +15,7 @@ from ablations import until
 from ablations.comparison import compare
 from ablations.core.plan import CellEntry, Looks, StoredStudy, StoredTask, StoredVariant
 from ablations.engine import local, prepare
-from ablations.engine.prepare import clear_the_way, needed
-from ablations.records import Plan, Record, cell_folder, digest, read_plan, write_plan, write_record
+from ablations.records import Plan, Record, cell_folder, digest, read_plan, write_record
 from ablations.request import Request
 from ablations.runs import ALL_TASKS, Runs
 from ablations.stats.interim import design, planned
@@ -221,9 +220,7 @@ def engine(world, monkeypatch) -> list[list[int]]:
     calls: list[list[int]] = []
 
     def run(_, plans, results, *, deadline=None):
-        for plan in plans:
-            write_plan(results, plan)
-        work = clear_the_way(needed(plans), results)
+        work = prepare.prepare(plans, results)
         calls.append(sorted({cell.seed for cell in work.todo}))
         in_time = until.time.monotonic() < (deadline or np.inf)
         World(results, ()).compute(work.todo if in_time else ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class Work:
 
 
 def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
-    """Store plans and find their missing runs.
+    """Store plans, find their missing runs, and set aside damaged records and failures by an error.
 
     plans: the plans.
     results: the results folder.
@@ -41,31 +41,21 @@ def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Wor
         (results / folder).mkdir(parents=True, exist_ok=True)
     for plan in plans:
         write_plan(results, plan)
-    return clear_the_way(needed(plans), results, fresh=fresh)
-
-
-def clear_the_way(
-    cells: Sequence[Cell], results: Path, *, fresh: bool = False, say: Callable[[str], None] = print
-) -> Work:
-    """Find the runs without a result; set aside damaged records and failures by an error."""
-    for cell in cells if fresh else ():
-        work = work_folder(results, cell.hash)
-        for path in (cell_folder(results, cell.hash), work / "checkpoints", work / "run"):
-            if path.is_dir():
-                _set_aside(results, cell.hash, path)
-        cell.backend.forget(cell, results)
+    cells = needed(plans)
+    if fresh:
+        _set_all_aside(cells, results)
     todo = []
     for cell in cells:
         done, damage = _result_of(results, cell.hash)
         if not done:
             todo.append(cell)
             if damage:
-                say(f"{damage.partition(';')[0]}: set aside, to be computed again")
+                print(f"{damage.partition(';')[0]}: set aside, to be computed again")
             if cell_folder(results, cell.hash).is_dir():
                 _set_aside(results, cell.hash, cell_folder(results, cell.hash))
         elif work_folder(results, cell.hash).is_dir() and (held := hold(results, cell.hash)):
             held.finish()  # a worker was killed right after it wrote the record
-    return Work(tuple(cells), tuple(todo))
+    return Work(cells, tuple(todo))
 
 
 def missing(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> list[Cell]:
@@ -94,6 +84,15 @@ def _result_of(results: Path, cell: str) -> tuple[bool, str | None]:
     except DamagedRecord as damaged:
         return False, str(damaged)
     return record is not None and record.failure != "error", None
+
+
+def _set_all_aside(cells: Sequence[Cell], results: Path) -> None:
+    for cell in cells:
+        work = work_folder(results, cell.hash)
+        for path in (cell_folder(results, cell.hash), work / "checkpoints", work / "run"):
+            if path.is_dir():
+                _set_aside(results, cell.hash, path)
+        cell.backend.forget(cell, results)
 
 
 def _set_aside(results: Path, cell: str, path: Path) -> None:
