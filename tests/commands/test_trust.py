@@ -163,10 +163,7 @@ def test_a_name_of_300_letters_ends_in_a_line(words: list[str], folder, capsys) 
 def test_clean_deletes_what_the_suite_made_and_nothing_else(folder, capsys) -> None:
     folder.run()
     ours = [folder.results / "cells" / ("0" * 16), folder.results / "work" / ("1" * 16)]
-    ours += [
-        folder.results / "code" / ("2" * 16),
-        folder.results / "set-aside" / f"{'3' * 16}-{'4' * 8}",
-    ]
+    ours.append(folder.results / "set-aside" / f"{'3' * 16}-{'4' * 8}")
     for path in ours:
         path.mkdir(parents=True)
         (path / "record.json").write_text("{}")
@@ -178,7 +175,7 @@ def test_clean_deletes_what_the_suite_made_and_nothing_else(folder, capsys) -> N
     assert all(path.read_text() == "precious" for path in theirs)
 
 
-@pytest.mark.parametrize("part", ["cells", "work", "cache", "code", "set-aside", "work/logs"])
+@pytest.mark.parametrize("part", ["cells", "work", "set-aside", "work/logs"])
 def test_clean_follows_no_link(part: str, folder) -> None:
     folder.run()
     elsewhere = folder.path / "elsewhere"

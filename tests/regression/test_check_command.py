@@ -93,7 +93,7 @@ BAD = {
     "check down": "no baseline 'down' in 'results/baselines/down'; existing baselines: up",
     "check up down --save toy": "--save takes one BASELINE",
     "check up --alpha 0": '"0.0" for --alpha. Must be > 0',
-    "check up --effect -1": "--effect above 0",
+    "check up --effect -1": "for --effect. Must be > 0",
     "check up --seeds 2": "too few seeds: 2 seeds against 20 of the baseline",
     "check ../up --save toy": "letters, digits",
 }
