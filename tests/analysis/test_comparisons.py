@@ -320,6 +320,8 @@ CANCELLED = {
         (two_tasks(0.05), [("base", 1)], "inconclusive", "2 more runs of base failed"),
         (two_tasks(0.0, 0.0), (), "equivalent", "identical"),
         (CANCELLED, (), "inconclusive", "no spread"),
+        ({**two_tasks(3.0), ("y", "v"): two_tasks(3.0)["y", "base"]}, (), "better", ""),
+        ({**two_tasks(-3.0), ("y", "v"): two_tasks(3.0)["y", "base"]}, (), "worse", ""),
     ],
 )
 def test_all_tasks_hides_no_task(scores, failed, verdict, note) -> None:
