@@ -260,6 +260,8 @@ def test_unpaired_outcomes_are_covered() -> None:
             result = stats.outcomes(ours, theirs, 0.1, by_seed=False)
             chance = scipy.stats.binom.pmf(k, 8, p) * scipy.stats.binom.pmf(m, 11, q)
             missed += chance * (not result.low <= p - q <= result.high)
+            a, b = (stats.rate(*of, 0.05) for of in ((k, 8), (m, 11)))
+            assert (result.low, result.high) == (a.low - b.high, a.high - b.low)
         assert 0 < missed <= 0.1
 
 

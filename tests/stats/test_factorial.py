@@ -452,6 +452,12 @@ def test_effects_follow_the_scores_and_no_order() -> None:
     assert of(tasks)[:, 0] == pytest.approx((plain[:, 0] + of(tasks[1])[:, 0]) / 2)
 
 
+def test_equal_variances_have_all_degrees_of_freedom() -> None:
+    design, rows = made(5)
+    signs = np.prod(2 * rows[:, :3] - 1, axis=1)
+    assert stats.fraction_effects([signs, -signs], design)[2].freedom == 15
+
+
 # Controls
 
 
