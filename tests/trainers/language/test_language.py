@@ -3,13 +3,9 @@ seed alone."""
 
 from __future__ import annotations
 
-import json
-import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import forked
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -509,39 +505,6 @@ def test_a_resumed_cell_and_one_after_another_have_the_same_bits() -> None:
     finish(engine().start([cells[1]]))
     assert finish(engine().start([cells[2]], [saved])) == alone
     assert len(alone["step"]) == 4
-
-
-SHARDED = """
-import jax, numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-import sys; sys.path.append('..')
-from test_language import *
-assert len(jax.devices()) == 2
-cells = cells_of(small_plan())[:2]
-engine = Program(cells[0], lanes=2)
-assert engine._sharding is not None
-block = engine.start(cells)
-block.advance()
-print(json.dumps([lane.columns["policy/entropy"][0] for lane in block.lanes]))
-"""
-
-
-def test_runs_on_two_devices_are_those_of_one() -> None:
-    cells = cells_of(small_plan())[:2]
-    here = []
-    for cell in cells:
-        block = engine().start([cell])
-        block.advance()
-        here.append(block.lanes[0].columns["policy/entropy"][0])
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
-    done = forked.run(
-        ["python", "-c", SHARDED],
-        Path(__file__).parent,
-        dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-    )
-    assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(json.loads(done.stdout), here, rtol=1e-5)
-    assert len(set(np.round(here, 6))) > 1
 
 
 # The warm start
