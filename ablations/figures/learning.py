@@ -188,7 +188,8 @@ def grid(
     """Return a figure with a panel per group and title, the panels, and the looks of variants.
 
     The legend has the variants with their numbers of failed and missing runs, and further `keys`.
-    The default `height` suits panels that have the whole width.
+    If looks repeat, each panel's title names the part of the legend that the panel shows. The
+    default `height` suits panels that have the whole width.
     """
     height = height or max(0.36 * style.inches(width), 1.8)
     groups = groups_of(runs, shown)
@@ -206,6 +207,12 @@ def grid(
     legend = [*map(key, dict.fromkeys(itertools.chain(*groups))), *keys]
     of_panels = [(group, title) for group in groups for title in titles]
     names = [title for _, title in of_panels]
+    if len({*looks.values()}) < len(looks):  # the first and the last variant besides the baseline
+        spans = [dict.fromkeys((group[:2][-1], group[-1])) for group, _ in of_panels]
+        names = [
+            ": ".join(filter(None, (title, " to ".join(span))))
+            for title, span in zip(names, spans, strict=True)
+        ]
     least = max(1.3, 0.99 * style.inches(width) / len(titles))  # a row per group, if they fit
     figure, axes = style.panels(names, width, height, labels=labels, keys=legend, least=least)
     return figure, [(ax, *of) for ax, of in zip(axes, of_panels, strict=True)], looks

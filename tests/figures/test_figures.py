@@ -185,6 +185,18 @@ def test_groups_with_their_own_baseline_get_their_own_panels(study_runs) -> None
         assert len(drawn.axes) == 4
 
 
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [(8, {"all"}), (29, {f"all: v{k} to v{k + 5}" for k in (0, 6, 12, 18)} | {"all: v24 to v28"})],
+)
+def test_panels_name_their_variants_if_looks_repeat(others, expected) -> None:
+    variants = ["base", *(f"v{k}" for k in range(others))]
+    points = [(v, 0, step, 1.0) for v in variants for step in (1, 2)]
+    frame = pd.DataFrame(points, columns=["variant", "seed", "step", "value"])
+    drawn = figures.curves(Runs.from_frame(frame, baseline="base"))
+    assert {*titles(drawn)} == expected
+
+
 def test_levels_are_level_lines(runs) -> None:
     drawn = figures.curves(runs, levels={"hopper": {"threshold": 123.0}})
     flat = [line.get_ydata()[0] for line in drawn.axes[1].get_lines() if len(line.get_xdata()) == 2]
