@@ -13,7 +13,7 @@ import itertools
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -57,7 +57,10 @@ STYLES = {
     "failed": "magenta",
 }
 # A narrow terminal omits columns from the right, except the first one and those that begin so.
-KEPT = (*KEYS, "level", "verdict", "effect", "share", "difference")
+KEPT = (
+    *(*KEYS, "level", "verdict", "effect", "share", "difference"),
+    *("steps", "sd", "collapse_rate"),
+)
 LONGEST_WORD = 26  # that is not broken
 FORMATS = ("markdown", "latex", "html", "csv", "json", "terminal")
 
@@ -97,10 +100,14 @@ def format_table(
     for name, sentence in about.get("legend", {}).items() if columns else ():
         if name not in columns:
             about["caption"] = about["caption"].replace(f" {sentence}", "")
+    heads = _heads(frame, texts)
     if form == "terminal":
-        return _terminal(texts, frame, about, width)
+        return _terminal(texts, heads, frame, about, width)
     if form == "html":
-        return _html(texts, frame, about)
+        return _html(texts.rename(columns=heads), frame, about)
+    if "task" in texts:  # only in its first row
+        texts = texts.assign(task=texts.task.where(texts.task != texts.task.shift(), ""))
+    texts = texts.rename(columns=heads)
     return _latex(texts, about) if form == "latex" else _markdown(texts, about)
 
 
@@ -170,7 +177,7 @@ def p_value(p: float) -> str:
 
 
 def display(frame: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a frame of texts with one column per estimate and readable column names.
+    """Return a frame of texts with one column per estimate.
 
     Raises:
         UserError: an unknown column.
@@ -199,13 +206,17 @@ def display(frame: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
     else:
         keep = frame.attrs.get("shown") or [name for name in texts if name not in HIDDEN]
         texts = texts[list(keep)]
+    return texts
+
+
+def _heads(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, str]:
     heads = HEADS | ({"share": "share [95%]"} if frame.attrs.get("unit") == "score" else {})
 
     def head(name: str) -> str:
         text = heads.get(name, str(name).replace("_", " "))
         return text if f"{name}_low" in frame else text.removesuffix(" [95%]")
 
-    return texts.rename(columns=head)
+    return {name: head(name) for name in names}
 
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -270,13 +281,6 @@ def _seeds(row: Mapping[Any, Any]) -> str:
     return f"{text} ({row['pairs']} pairs)" if compared else text
 
 
-def without_repeats(texts: pd.DataFrame) -> pd.DataFrame:
-    """Return texts with the name of a task only in its first row."""
-    if "task" not in texts:
-        return texts
-    return texts.assign(task=texts.task.where(texts.task != texts.task.shift(), ""))
-
-
 # Formats
 
 
@@ -302,7 +306,7 @@ def markdown_text(text: str) -> str:
 
 
 def _markdown(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
-    cells = without_repeats(texts).map(lambda text: markdown_text(str(text)))
+    cells = texts.map(lambda text: markdown_text(str(text)))
     name = f"{about['study']}: " if about.get("study") else ""
     above = _wrapped(f"{name}{about['caption']}") if about.get("caption") else ""
     below = "\n".join(_wrapped(note, "- ") for note in about.get("notes", ()))
@@ -364,7 +368,7 @@ def latex_text(text: str) -> str:
 def _latex(texts: pd.DataFrame, about: Mapping[str, Any], styles: Any = None) -> str:
     label = re.sub(r"[^A-Za-z0-9]+", "-", f"{about.get('study', 'table')}-{about.get('kind', '')}")
     caption = latex_text(about["caption"]) if about.get("caption") else None
-    styler = without_repeats(texts).map(latex_text).rename(columns=latex_text).style
+    styler = texts.map(latex_text).rename(columns=latex_text).style
     text = styler.apply(lambda _: styles, axis=None) if styles is not None else styler
     text = text.hide(axis="index").to_latex(
         hrules=True,
@@ -435,7 +439,11 @@ def breakable(name: str) -> str:
 
 
 def _terminal(
-    texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any], width: int | None
+    texts: pd.DataFrame,
+    heads: Mapping[str, str],
+    frame: pd.DataFrame,
+    about: Mapping[str, Any],
+    width: int | None,
 ) -> str:
     """Write a table that fits the terminal: the summary first, verdicts in colour."""
     from rich import box
@@ -446,10 +454,10 @@ def _terminal(
     console = Console(width=width, highlight=False)
     cells = texts.drop(columns="task", errors="ignore").map(lambda cell: printable(str(cell)))
     tasks = list(texts["task"]) if "task" in texts else [""] * len(frame)
-    widths, left_out = _fitted(cells, tasks, console.width)
+    widths, left_out = _fitted(cells, heads, tasks, console.width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name, fixed in widths.items():
-        table.add_column(str(name), overflow="fold", width=fixed)
+        table.add_column(heads[name], overflow="fold", width=fixed)
     verdicts = frame["verdict"] if "verdict" in frame else [""] * len(frame)
     rows = zip(tasks, cells[list(widths)].to_numpy(), verdicts, strict=True)
     for task, group in itertools.groupby(rows, key=lambda row: row[0]):
@@ -470,7 +478,7 @@ def _terminal(
             say(f"{title}, profile {profile}" if profile else title, "bold")
         say(frame.attrs.get("summary"))
         console.print(table)
-        omitted = ", ".join(left_out[::-1])
+        omitted = " ".join(left_out[::-1])
         say(omitted and f"omitted here: {omitted}; --columns shows them", "dim")
         for text in (about.get("caption"), *about.get("notes", ())):
             say(text, "dim")
@@ -478,21 +486,21 @@ def _terminal(
 
 
 def _fitted(
-    cells: pd.DataFrame, tasks: Sequence[str], width: int
+    cells: pd.DataFrame, heads: Mapping[str, str], tasks: Sequence[str], width: int
 ) -> tuple[dict[str, int], list[str]]:
     """Return the columns that fit with their widths, and those that do not."""
     numeric = {name for name in cells if _are_numbers(list(cells[name]))}
-    full = {name: max(map(len, [str(name), *cells[name]])) for name in cells}
+    full = {name: max(map(len, [heads[name], *cells[name]])) for name in cells}
     least: dict[str, int] = {}  # widths that break no number, and no word of usual length
     for name in cells:
-        words = " ".join([str(name), *cells[name], *(() if least else tasks)]).split()
+        words = " ".join([heads[name], *cells[name], *(() if least else tasks)]).split()
         longest = min(LONGEST_WORD, max(map(len, words)))
         least[name] = full[name] if name in numeric else longest
 
     def spare() -> int:
         return width - sum(least.values()) - 3 * len(least)
 
-    order = [name for name in [*cells][:0:-1] if not str(name).startswith(KEPT)]
+    order = [name for name in [*cells][:0:-1] if not name.startswith(KEPT)]
     left_out = [name for name in order if spare() < 0 and least.pop(name, 0)]
     names = [name for name in least if name not in numeric] or list(least)
     for _ in range(-spare()):

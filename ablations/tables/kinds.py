@@ -53,10 +53,10 @@ def efficiency(runs: Runs) -> pd.DataFrame:
 
     Columns:
         n, failed: number of runs with a score, and of failed runs.
-        threshold: in units of the metric.
         steps: median over runs of the step from which a run stays at or above the threshold;
             infinite for a run that never does, or that failed.
         reached: number of runs that do.
+        threshold: in units of the metric.
     """
     rows = []
     for task, variant, of in by_task_and_variant(runs):
@@ -68,8 +68,9 @@ def efficiency(runs: Runs) -> pd.DataFrame:
         times = [stats.steps_to(curve.steps, curve.values, threshold) for curve in kept]
         times = [*times, *[math.inf] * failed] if known else []
         row = {"task": task, "variant": variant, "n": len(kept), "failed": failed}
-        row |= {"threshold": threshold, **ends("steps", stats.median_time(times))}
-        rows.append(row | {"reached": np.isfinite(times).sum() if known else math.nan})
+        row |= ends("steps", stats.median_time(times))
+        row |= {"reached": np.isfinite(times).sum() if known else math.nan}
+        rows.append(row | {"threshold": threshold})
     caption = (
         f"Steps: the step from which the {runs.metric} of a run stays at or above "
         f"{100 * THRESHOLD:g}% of the learned range, median over seeds (order statistics)."

@@ -205,6 +205,9 @@ def test_latex_escapes_names_and_balances_braces(nasty, study_runs) -> None:
     assert not re.search(r"\\\\\s*[\[*]", body)
     rows = body.partition(r"\midrule")[2].partition(r"\bottomrule")[0].splitlines()
     assert {len(re.findall(r"(?<!\\)&", row)) for row in rows if row.endswith(r"\\")} == {1}
+    equal = {("task", name): [1.0, 1.0] for name in ("base", "clip", "noclip")}
+    by_task = format_table(table_of(study_runs(equal, name="equal")), "latex")
+    assert re.search(r"noclip & .*1\.00", by_task), "a column called task has no repeats"
     best = format_table(table_of(study_runs(realistic(), name="two")), "latex")
     assert best.count(r"\textbf") == 3, "of each task and of all"
 
@@ -287,3 +290,5 @@ def test_every_kind_of_table_has_every_format(study_runs) -> None:
             assert format_table(frame, form, width=80), (kind, form)
         words = format_table(frame, "terminal", width=80).split()
         assert set(frame.get("variant", ())) <= set(words), f"{kind}: broken names"
+        results = {"efficiency": {"steps", "reached"}, "stability": {"collapse", "SD"}}
+        assert results.get(kind, set()) <= set(words), kind

@@ -68,7 +68,7 @@ def test_a_narrow_terminal_omits_columns_instead_of_breaking_names() -> None:
     sets = {v: {names[name]: x for name, x in of.items()} for v, of in SETS.items()}
     text = format_table(table_of(runs_of(SCORES, sets=sets), "effects"), "terminal", width=80)
     assert {*names.values(), "inconclusive", "shared"} <= {*text.split()}
-    assert "omitted here: p (adj.), seeds, needs; --columns shows them" in text
+    assert "omitted here: p_adjusted n seeds_needed; --columns shows them" in text
 
 
 def test_shares_are_in_learned_ranges_and_metrics_of_no_direction_have_none(study_runs) -> None:
