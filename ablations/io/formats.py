@@ -53,10 +53,7 @@ def _text(path: Path) -> str:
     with contextlib.suppress(UnicodeDecodeError):
         if "\0" not in (text := data.decode("utf-8-sig")):
             return text
-    raise UserError(
-        f"'{path}' is not text in UTF-8, but in UTF-16, compressed or binary: save it as CSV in "
-        f"UTF-8; {RECIPES}"
-    )
+    raise UserError(f"'{path}' is not text in UTF-8: save it as CSV in UTF-8; {RECIPES}")
 
 
 # Tables

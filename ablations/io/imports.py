@@ -37,7 +37,6 @@ Place: TypeAlias = tuple[str, str, int]  # task, variant, seed
 Imported: TypeAlias = dict[Place, tuple[Path, Columns]]  # the file and the curve of each run
 Named: TypeAlias = Mapping[str, str | None]  # what columns are for -> their names
 
-SHOWN = 3  # parts of a path in messages, if there is no pattern
 TASK = "task"  # the name of the task if no column or file name states it
 RUN = ("task", "variant", "seed")
 # Usual names of columns; environment steps come before other steps.
@@ -157,10 +156,20 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
     # W&B and TensorBoard say run for variant.
     pattern = (pattern or "").replace("{run}", "{variant}")
     named = {"task": task, "variant": variant, "seed": seed, "step": step, "metric": metric}
-    for path, name in _files([paths] if isinstance(paths, Path | str) else paths, pattern):
+    files = [*_files([paths] if isinstance(paths, Path | str) else paths, pattern)]
+    for path, name, _ in files:
         with _naming(path):
             sources += _sources(path, name, named, pattern)
     judged = _judged(sources, metric)
+    named_by_path = {of.path for of in sources if judged in of.metrics and not of.is_table}
+    folders = {above: path for path, _, above in files if path in named_by_path}
+    if pattern and not pattern.startswith("{}/") and len(folders) > 1:  # they may be variants
+        first, second, *_ = folders.values()
+        raise UserError(
+            f"'{first}' and '{second}' are in folders that the pattern does not describe: begin it "
+            f"with what differs, such as '{{variant}}/{pattern.replace('{variant}', '{}')}', or "
+            f"ignore the folders by '{{}}/{pattern}'"
+        )
     runs = _runs(sources, judged)
     variants = list(dict.fromkeys(variant for _, variant, _ in runs))
     if baseline is not None and baseline not in variants:
@@ -264,24 +273,26 @@ def _naming(path: Path) -> Iterator[None]:
         raise error if str(path) in str(error) else UserError(f"'{path}': {error}") from None
 
 
-def _files(paths: Sequence[Path | str], pattern: str) -> Iterator[tuple[Path, str]]:
-    """Yield logs with the end of their path, of as many parts as the pattern has.
+def _files(paths: Sequence[Path | str], pattern: str) -> Iterator[tuple[Path, str, str]]:
+    """Yield logs, the end of their path, of as many parts as the pattern has, and the folder above.
 
-    A folder of event files is a log. A file name that all logs share or that is usual, such as
-    progress.csv, is no part.
+    Without a pattern, the path as it is given. A folder of event files is a log. A file name that
+    all logs share or that is usual, such as progress.csv, is no part.
     """
     files = [file for path in paths for file in _inside(Path(path))]
     if not files:
         raise UserError("no runs found: name files or folders of logs")
     logs = dict.fromkeys(file.parent if EVENTS in file.name else file for file in files)
     same_name = len({log.name for log in logs}) == 1 < len({log.parent for log in logs})
-    depth = pattern.count("/") + 1 if pattern else SHOWN
+    depth = pattern.count("/") + 1
     for log in logs:
         place = log.absolute() if log.is_dir() else log.absolute().parent
         own = [] if log.is_dir() or COMMON.fullmatch(log.stem) or same_name else [log.stem]
         if log.suffix and pattern.endswith(log.suffix):
             own = [log.name]
-        yield log, "/".join([*place.parts, *own][-depth:])
+        parts = [*place.parts, *own]
+        name = "/".join(parts[-depth:]) if pattern else str(log)
+        yield log, name, "/".join(parts[:-depth])
 
 
 def _inside(path: Path) -> list[Path]:

@@ -38,8 +38,10 @@ def rows(folder: Path, judged: Collection[str], notes: list[str]) -> pd.DataFram
             refused[tag] = f"the steps of '{tag}' go back in '{path.name}': does it have two runs?"
         replaced = points[STEP] >= points.tag.map(steps.min())
         if replaced.any():
-            earlier = count(int(replaced.sum()), "earlier point")
-            notes.append(f"{earlier}, as '{path.name}' repeats their steps")
+            notes.append(
+                f"{count(int(replaced.sum()), 'earlier point')}, as '{path.name}' repeats their "
+                f"steps: if these are two runs, give each its own folder"
+            )
         points = pd.concat([points[~replaced], new])
     if (tag := next((tag for tag in judged if tag in {*points.tag}), None)) in refused:
         raise UserError(refused[str(tag)])

@@ -329,10 +329,33 @@ def test_runs_that_cannot_be_told_apart_are_refused(tmp_path) -> None:
         ("{variant}/{seed}", "'runs/a_1' does not match the pattern"),
         ("{variant}_{sed}", r"\{seed\}"),
         ("{seed}_{seed}", r"has '\{seed\}' twice"),
-        (None, r"states the variant and seed of '.*/a_1'"),
+        (None, rf"states the variant and seed of '{root}/a_1/progress.csv'"),
     ):
         with pytest.raises(UserError, match=why):
             import_runs(root, "mine", tmp_path, pattern=pattern)
+
+
+FOLDERS = [
+    ("{variant}_{seed}", "'.*ppo/run_0/.* and '.*sac/run_2/.* are in folders that the pattern"),
+    ("{variant}/{}_{seed}", [("task", "ppo", 0), ("task", "sac", 2)]),
+    ("{task}/{variant}_{seed}", [("ppo", "run", 0), ("sac", "run", 2)]),
+    ("{}/{variant}_{seed}", [("task", "run", 0), ("task", "run", 2)]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "found"), FOLDERS)
+def test_folders_that_differ_are_described(tmp_path, pattern: str, found) -> None:
+    root = logs_of(tmp_path / "runs", "ppo/run_0", "sac/run_2")
+    if isinstance(found, list):
+        import_runs(root, "mine", tmp_path, pattern=pattern)
+        assert [*curves(tmp_path)] == found
+        return
+    with pytest.raises(UserError, match=found) as refused:
+        import_runs(root, "mine", tmp_path, pattern=pattern)
+    assert all(
+        f"'{advised}'" in str(refused.value)
+        for advised in ("{variant}/{}_{seed}", "{}/{variant}_{seed}")
+    )
 
 
 # What is refused, in one line that names the file
@@ -351,15 +374,15 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", "run,seed,step,return, return\na,0,1,1,2\n", "has two columns 'return'"),
     ("r.csv", "run;seed;step;return\na;1;10;9,125\n", "return must be a number, not '9,125'"),
     ("r.csv", "run,seed,step,mode,return\na,1,1,train,9\na,1,2,eval,1\n", "of several kinds"),
-    ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "not text in UTF-8"),
+    ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "not text in UTF-8: save"),
     ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "unknown ending '.wandb'; .*docs/own-runs.md"),
     ("x.csv", '"global_step","a - r","a - r"\n1,2,3\n', "two columns 'a - r'"),
     ("x.csv", "mode,step,return\ntrain,1,9\neval,2,2\n", "of several kinds .'eval', 'train'"),
     ("x.csv", "step,return\n2,9\n1,2\n", "line 3: steps go back from 2 to 1: does the file"),
     ("x.npz", None, "has no array 'timesteps'; it has a, b"),
     ("x.parquet", b"PAR1" * 9, "is not a Parquet file"),
-    ("x.csv", gzip.compress(b"step,return\n1,2\n", mtime=0), "compressed or binary: save"),
-    ("x.csv", "step,return\n1,2\n".encode("utf-16"), "in UTF-16, .*: save it as CSV in"),
+    ("x.csv", gzip.compress(b"step,return\n1,2\n", mtime=0), "not text in UTF-8: save"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-16"), "not text in UTF-8: save"),
     ("x.log", "step=1 return=2\n", "'.log'; known endings: .csv, .*docs/own-runs.md"),
     ("0.monitor.csv", '#{"env_id": "a"}\nr,l,t\n1,1,1\n', "environments of one run"),
 ]  # fmt: skip
