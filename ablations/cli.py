@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations import plugins
 from ablations.core.files import SetAside
-from ablations.errors import NEAR, Note, UserError, missing_extra, one_line, unknown
+from ablations.errors import Note, UserError, missing_extra, one_line, unknown
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError, UnknownOptionError
@@ -102,6 +102,7 @@ OTHER_WORDS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("jobs", "parallel", "num_workers"), ("--workers",)),
     "force": ("--yes", "--fresh"),
     "name": ("--study",),
+    "wide": ("--columns",),
     "verbose": ("--quiet",),
 }
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -318,7 +319,7 @@ def _hint(flag: str, known: Sequence[str], error: UnknownOptionError) -> str:
             return f": did you mean --format {name}?"
     meant = [word for word in OTHER_WORDS.get(name, ()) if word in known]
     near = meant or [each for each in known if each.startswith(flag) and flag != "-"]
-    near = near or difflib.get_close_matches(flag, known, n=1, cutoff=NEAR)
+    near = near or difflib.get_close_matches(flag, known, n=1, cutoff=0.8)
     return f": did you mean {' or '.join(near)}?" if near else ""
 
 

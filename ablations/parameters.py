@@ -118,7 +118,23 @@ def _whole(_: Any, words: Words) -> int:
 def _number(_: Any, words: Words) -> float:
     """Parse a number, or a share such as 5%."""
     (word,) = words
-    return float(word.value.rstrip("%")) / (100 if word.value.endswith("%") else 1)
+    try:
+        return float(word.value.rstrip("%")) / (100 if word.value.endswith("%") else 1)
+    except ValueError:
+        raise UserError(
+            f"{word.keyword}: '{word.value}' is not a number, such as 0.05 or 5%"
+        ) from None
+
+
+def _rates(_: Any, words: Words) -> tuple[float, ...]:
+    text = ",".join(_texts(_, words))
+    try:
+        rates = tuple(map(float, text.split(",")))
+    except ValueError:
+        rates = ()
+    if not rates or not all(0 < rate < math.inf for rate in rates):
+        raise UserError(f"--rates takes numbers above 0, such as 3e-4,1e-3, not '{text}'")
+    return rates
 
 
 SEVERAL = Parameter(converter=_texts, n_tokens=-1, consume_multiple=1, metavar="NAME...")
@@ -128,6 +144,7 @@ Whole = Annotated[int | None, Parameter(converter=_whole, metavar="N")]
 Natural = Annotated[Whole, Parameter(validator=validators.Number(gte=0))]
 Positive = Annotated[Whole, Parameter(validator=validators.Number(gte=1))]
 Number = Annotated[float | None, Parameter(converter=_number, metavar="X")]
+Rates = Annotated[Sequence[float], Parameter(converter=_rates, n_tokens=1, metavar="A,B,...")]
 Minutes = Annotated[float | None, Parameter(validator=validators.Number(gt=0), metavar="M")]
 Text = Annotated[str | None, Parameter(metavar="TEXT")]
 Folder = Annotated[str | Path, Parameter(metavar="DIR")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -367,6 +368,8 @@ def _configuration(config: Mapping[str, Json]) -> Iterator[str]:
             more = {n: of for n, of in value.items() if n not in ("name", "revision")}
             yield from _configuration(more)
         else:
+            if name == "run" and isinstance(value, list):  # of a command
+                value = shlex.join(map(str, value))
             yield from _rows({name: value_text(value)})
 
 

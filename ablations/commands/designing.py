@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Annotated, Unpack
 
 import pandas
-from cyclopts import Parameter, validators
 
 from ablations import plugins, studies, tuning, validation
 from ablations.commands.running import Execution, train
 from ablations.commands.selected import names_of
 from ablations.errors import UserError
-from ablations.parameters import SEVERAL, Folder, Names, Positive, Seeds, Settings, Whole, seeds_of
+from ablations.parameters import (
+    SEVERAL,
+    Folder,
+    Names,
+    Positive,
+    Rates,
+    Seeds,
+    Settings,
+    Whole,
+    seeds_of,
+)
 from ablations.runs import Runs
 from ablations.studies.library_defaults import DEFAULTS
 
@@ -25,15 +34,7 @@ def validate(  # noqa: PLR0913 - each is a flag
     *,
     study: str = "exam",
     profile: str = "paper",
-    rates: Annotated[
-        Sequence[float],
-        Parameter(
-            converter=lambda _, words: tuple(map(float, words[0].value.split(","))),
-            validator=validators.Number(gt=0),
-            n_tokens=1,
-            metavar="A,B,...",
-        ),
-    ] = validation.RATES,
+    rates: Rates = validation.RATES,
     presets: Annotated[Sequence[str], SEVERAL] = (),
     steps: Whole = None,
     seeds: Seeds = None,

@@ -52,6 +52,9 @@ def render(
         UserError: a policy is missing or cannot be drawn.
     """
     plugins.load()
+    ending = Path(output or "page.html").suffix.lower()
+    if ending not in (".gif", ".html"):
+        raise UserError(f"--output '{output}' must end in .html or .gif")
     (plan,), folder = plans(study, results, selection_of(selection))
     from ablations.episode import film, page, rollout, scene
     from ablations.loading import find_run, load_policy
@@ -64,7 +67,7 @@ def render(
     task = task or next(iter(plan.tasks))
     file = f"{_plain('-'.join([task, *names]))}-seed{seed}.html"
     path = Path(output or folder / "render" / _plain(study) / file)
-    if path.suffix == ".gif":
+    if ending == ".gif":
         film.choose_gl()
     use_cache()
     runs, models = [], []
@@ -84,7 +87,7 @@ def render(
                 )
             )
             models.append(scene.mujoco_model(env))
-    if path.suffix == ".gif":
+    if ending == ".gif":
         film.write(path, runs, models)
     else:
         page.write(path, study, task, seed, runs)

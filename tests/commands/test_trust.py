@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -222,6 +223,8 @@ def test_no_command_prints_what_a_terminal_obeys(folder, capsys) -> None:
         shown = said(capsys)
         assert "gone" in shown
         assert all(c.isprintable() or c == "\n" for c in shown)
+    assert main(["show", "walk.toml/fast"]) == 0
+    assert re.search(r"\n    run +\w+ ", said(capsys)), "as one types it"
 
 
 # Folders of a group
