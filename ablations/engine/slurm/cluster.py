@@ -9,6 +9,7 @@ setup = ["module load python/3.11"]
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -20,10 +21,12 @@ from ablations.core.files import read_toml
 from ablations.engine.backends import Speed
 from ablations.engine.estimate import Estimate, sized
 from ablations.engine.job import Cell
-from ablations.errors import UserError
+from ablations.errors import UserError, unknown
 
 Gpus = Annotated[str, Matches(r"([\w.-]+:)?\d+", "N or TYPE:N, such as a100:2")]
 Memory = Annotated[str, Matches(r"\d+[KMGT]|none", "a size such as 16G, or none")]
+_TYPO = 0.8  # similarity of a misspelt setting; that of the options mem and nodes is less
+_DAY = 86_400
 
 
 class Cluster(Part, frozen=True):
@@ -49,7 +52,8 @@ class Cluster(Part, frozen=True):
     @property
     def signal_seconds(self) -> int:
         """Return how many seconds before the limit Slurm signals the job."""
-        return min(300, max(30, 6 * self.job_minutes))
+        limit = _seconds(self.sbatch.get("time"))
+        return min(300, max(30, min(6 * self.job_minutes, limit // 10)))
 
     @property
     def devices(self) -> int:
@@ -84,7 +88,24 @@ def read_cluster(path: Path | None, more: Mapping[str, Json]) -> Cluster:
     for name in ("setup", "srun"):
         if isinstance(line := values.get(name), str):
             values[name] = (line,)
+    if "memory" in values:
+        values["memory"] = str(values["memory"])
     options = {n: values.pop(n) for n in [*values] if n not in Cluster.__struct_fields__}
+    for name in options:
+        if difflib.get_close_matches(name, Cluster.__struct_fields__, cutoff=_TYPO):
+            raise unknown("setting of jobs", name, Cluster.__struct_fields__)
     where = f"cluster file '{path}':" if path else "cluster:"
     table = required(dict[str, Json], values.get("sbatch", {}), f"{where} sbatch:")
-    return required(Cluster, {**values, "sbatch": {**table, **options}}, where)
+    options = {name.lstrip("-"): value for name, value in {**table, **options}.items()}
+    return required(Cluster, {**values, "sbatch": options}, where)
+
+
+def _seconds(limit: Json) -> int:
+    """Read a limit of sbatch, such as 90, 90:00, 1:30:00, 1-12; a day for none or other words."""
+    text = str(limit)
+    largest = 0 if "-" in text else 1 if text.count(":") == 2 else 2
+    numbers, units = text.replace("-", ":").split(":"), (_DAY, 3600, 60, 1)[largest:]
+    try:
+        return sum(int(n) * unit for n, unit in zip(numbers, units, strict=False)) or _DAY
+    except ValueError:
+        return _DAY
