@@ -35,6 +35,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 from ablations.core.decode import Count, Part, Within
 from ablations.core.files import find_json
 from ablations.engine.machine import slurm_job
+from ablations.errors import UserError
 from ablations.records import cell_folder, write_atomically
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
@@ -145,8 +146,18 @@ def at_rest(results: Path) -> Iterator[bool]:
 
 
 def _lock_file(results: Path) -> Path:
-    path = results / "work" / RUNNING
-    path.parent.mkdir(parents=True, exist_ok=True)
+    return make_folder(results, "work") / RUNNING
+
+
+def make_folder(results: Path, name: str) -> Path:
+    """Make a folder in the results folder, and return its path. Raises UserError."""
+    path = results / name
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot use the results folder '{results}': {error.strerror}; give another --results"
+        ) from None
     return path
 
 

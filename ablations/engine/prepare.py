@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablations.engine.claims import hold, work_folder
+from ablations.engine.claims import hold, make_folder, work_folder
 from ablations.engine.job import Cell, cells_of, distinct, sharing_programs
 from ablations.records import (
     DamagedRecord,
@@ -36,9 +36,10 @@ def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Wor
     plans: the plans.
     results: the results folder.
     fresh: set all records aside, so that every run is missing.
+    Raises UserError: the folder cannot be made.
     """
-    for folder in ("cells", "work"):
-        (results / folder).mkdir(parents=True, exist_ok=True)
+    for name in ("cells", "work"):
+        make_folder(results, name)
     for plan in plans:
         write_plan(results, plan)
     cells = needed(plans)

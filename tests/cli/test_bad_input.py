@@ -71,7 +71,8 @@ CASES = [
     ("render gae --output x.mp4", "--output 'x.mp4' must end in .html or .gif"),
     ("validate fast --steps 4096", "add --steps 15360"),
     ("validate fast --presets nosuch", "exam has no variant 'nosuch'"),
-    ("run toy --results toy.py", "cannot use 'toy.py/cells': Not a directory"),
+    ("run toy --results toy.py", "folder 'toy.py': Not a directory; give another --results"),
+    ("run toy --results /proc/self/x", "folder '/proc/self/x': No such file or directory; give"),
     ("run toy --cluster local partition=gpu", "partition=gpu is for --cluster slurm"),
     # What a newcomer types
     ("runn gae", "unknown command 'runn': did you mean 'run'?"),
