@@ -17,6 +17,7 @@ from ablations import plugins, until
 from ablations.commands.selected import folder_flag, names_of, note, of_studies, selection_of
 from ablations.core.decode import Json
 from ablations.engine import explanation
+from ablations.engine.backends.command.training import has_note
 from ablations.engine.claims import published
 from ablations.engine.job import CheckpointPolicy
 from ablations.engine.local import Outcome, Processes, ThisProcess
@@ -223,7 +224,7 @@ def work(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # save the state, as Ctrl-C does
     executor = Processes(workers, lanes, quiet=quiet, waits=False)
     outcome = executor.carry_out(Work(cells, todo), results, plan_names(planned), deadline)
-    _print_outcome(outcome, quiet=quiet)
+    _print_outcome(outcome, results, quiet=quiet)
     return 1 if outcome.failed else 0
 
 
@@ -317,17 +318,24 @@ def train(
             plans, outcome = until.run(plans, folder, executor, seconds=seconds)
         else:
             outcome = executor.run(plans, folder, fresh=bool(options.get("fresh")))
-        _print_outcome(outcome, quiet=quiet)
+        _print_outcome(outcome, folder, quiet=quiet)
         if outcome.done and not quiet:
             print(f"next: ablations table {_names(plans)}{folder_flag(folder)}")
         return Trained(plans, folder, len(outcome.failed))
     return Trained(plans, folder, dry=dry or script)
 
 
-def _print_outcome(outcome: Outcome, *, quiet: bool) -> None:
+def _print_outcome(outcome: Outcome, results: Path, *, quiet: bool) -> None:
     for cell, record in outcome.failed:
         where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
         print(printable(f"failed: {where}: {record.reason}"), file=sys.stderr)
+    errors = [cell for cell, record in outcome.failed if record.failure == "error"]
+    if any(has_note(cell, results) for cell in errors):
+        print(
+            "outputs that cannot be read are kept: after you correct the study file, the next "
+            "`run` reads them again without running the command",
+            file=sys.stderr,
+        )
     if not quiet:
         print(
             f"{outcome.done} of {outcome.cells} runs done, {len(outcome.failed)} failed, "

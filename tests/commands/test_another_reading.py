@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ablations.cli import main
 from ablations.records import read_plan
 
 COUNTING = """\
@@ -51,10 +52,12 @@ def test_another_reading_runs_nothing_again(counted, edit, column, values) -> No
     assert counted.run().found == 6, "set back, the first reading is there"
 
 
-def test_what_cannot_be_read_is_read_under_another_name_and_not_run(counted) -> None:
+def test_what_cannot_be_read_is_read_under_another_name_and_not_run(counted, capsys) -> None:
     for wrong in ("retrun", "reward", "reward"):
         counted.edit(('metric = "return"', f'metric = "{wrong}"'))
-        assert len(counted.run().failed) == 6
+        assert main(["run", "walk.toml", "--cluster", "debug", "--quiet"]) == 1
+        said = capsys.readouterr().err
+        assert (said.count("failed: "), said.count("reads them again")) == (6, 1)
     assert counted.times() == 6
     counted.edit()
     assert counted.run().done == 6

@@ -74,6 +74,11 @@ def path_of(results: Path, config: Configuration) -> Path:
     return results / "work" / "ended" / f"{digest({**config, 'command': line})}.json"
 
 
+def has_note(cell: Cell, results: Path) -> bool:
+    """Return whether a run is a command that has ended, and its output is kept."""
+    return "command" in cell.config and path_of(results, cell.config).exists()
+
+
 def read_note(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
     """Return the ended run of a note and its folder; None if the folder is gone."""
     run = find_json(path, EndedRun)
