@@ -208,6 +208,8 @@ def _noise(options: SimpleNamespace) -> int:
     question = _question(options, margin=False)
     side = current_side(question, Path.cwd())
     scores = _gate(options, question, Sides(side, side)).baseline_scores()
+    if (n := len(scores)) < 2:
+        raise UserError(f"{n} of {question.first_seeds} runs have a value: 2 are needed")
     frame = noise_table(question.line.judged, scores, question.rate)
     print(format_table(frame, "json" if options.format == "json" else "markdown"))
     if options.format != "json":

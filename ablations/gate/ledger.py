@@ -219,8 +219,8 @@ class Ledger:
 
     def described(self, ended: Ended) -> dict[str, Any]:
         """Return the result of a candidate as JSON."""
-        number = ended.end
         about: dict[str, Any] = to_builtins(asdict(ended))
+        number = about.pop("end")
         return about | {
             "line": f"gate: {ended.line}",
             "candidate": number,

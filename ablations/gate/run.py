@@ -412,14 +412,10 @@ def noise(metric: str, scores: Sequence[float], rate: float) -> pd.DataFrame:
 
     Args:
         metric: the name of the scores.
-        scores: of runs of one command `[n]`.
+        scores: of two or more runs of one command `[n]`.
         rate: of false passes.
-
-    Raises:
-        UserError: fewer than two scores.
     """
-    if (n := len(scores)) < 2:
-        raise UserError(f"{count(n, 'run')} has a value: 2 are needed")
+    n = len(scores)
     sd, mean = float(deviation(scores)), sum(scores) / n
     low, high = sd_interval(n, sd) if sd else (0.0, 0.0)
     frame = pd.DataFrame({"runs": NOISE_RUNS})

@@ -220,6 +220,9 @@ def test_the_noise_of_a_command(folder, ask) -> None:
     assert [row["runs"] for row in rows] == [5, 10, 20]
     assert rows[0]["margin"] > rows[1]["margin"] > rows[2]["margin"] > 0
     assert runs(folder) == 3, "runs that are there are not repeated"
+    folder.write("score.py", f"import sys\n1 / (sys.argv[1] == '0')\n{SCORE}")
+    code, _, said = ask("--noise")
+    assert (code, "1 of 3 runs have a value: 2 are needed" in said) == (2, True), said
     for flags in ("--margin 1", "--against x", "--minutes 1", "--require better"):
         code, _, said = ask("--noise", *flags.split(), command="score.py")
         assert (code, said.count("\n")) == (2, 1)

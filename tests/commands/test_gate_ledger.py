@@ -89,6 +89,7 @@ def test_the_accepted_is_the_best_with_its_runs(folder, opened, capsys) -> None:
     runs = len(list(folder.results.glob("cells/*")))
     code, told = opened("--format", "json", words="3.1")
     assert (code in (1, 3), told["accepted"], told["best"]) == (True, False, 2)
+    assert (told["candidate"], "end" in told) == (3, False)
     assert told["rate"] == pytest.approx(2 * 0.05 / 4), "what was found wins budget back"
     assert len(list(folder.results.glob("cells/*"))) - runs <= 8, "the best's runs are there"
     main(["gate", "--ledger", "night.jsonl"])
