@@ -124,7 +124,8 @@ class LearningCurve:
 
             # Parametrised tests and xdist workers write into the same folder.
             path = Path(folder or self._request.getfixturevalue("tmp_path")).absolute()
-            path /= f"{self._default_name()}_{name}"
+            test = self._default_name()
+            path /= name if name == test else f"{test}_{name}"
             drawn = write(checks({"": result}, metric), path, ("png",))[0]
             table = check.table({name: result})
             parts += ["", format_table(table, "markdown"), "", f"figure: {drawn}"]
@@ -153,7 +154,8 @@ class LearningCurve:
         test = self._request.node.nodeid
         owner = self._names.setdefault(str(stem), test)
         if owner != test or str(stem) in self._used:
-            raise UserError(f"the name '{name}' is used by {owner}: give each check its own name=")
+            where = "earlier in this test" if owner == test else f"by {owner}"
+            raise UserError(f"the name '{name}' is used {where}: give each check its own name=")
         self._used.add(str(stem))
         return stem
 

@@ -145,6 +145,7 @@ def test_a_planted_bug_fails_with_a_readable_message(project: Project) -> None:
     assert len(drawn) == 2
     assert all(path.parent == project.folder / "figures" for path in drawn)
     (drawn,) = set(re.findall(r"figure: (\S+\.png)", project.pytest("-k", "still", code=1)))
+    assert Path(drawn).name == "test_it.test_bandit_still_learns_bandit.png"
     assert Path(drawn).read_bytes()[:4] == b"\x89PNG", "a failure is drawn without being asked"
 
 
@@ -180,6 +181,10 @@ BAD = {
     "nan": ("[train(s)[:-1] + [float('nan')] for s in range(8)]", "is nan at step 20"),
     "metric": (f"{EIGHT}, metric='loss'", "has another metric: 'return'"),
     "twice": (f"{EIGHT}, name='few'", "the name 'few' is used by tests/test_it.py::test_few"),
+    "again": (
+        f"{EIGHT}, name='bandit')\n    learning_curve.check({EIGHT}, name='bandit'",
+        "the name 'bandit' is used earlier in this test",
+    ),
     "cli": (f"{EIGHT}, name='cli'", "is a baseline of `ablations check`"),
 }
 
