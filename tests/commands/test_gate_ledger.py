@@ -255,7 +255,7 @@ def test_what_is_no_ledger_is_refused(tmp_path, data: bytes) -> None:
     [
         (("--margin", "2"), "this ledger has margin 1, not 2"),
         (("--metric", "other"), "this ledger has metric score, not other"),
-        (("--noise",), "cannot be combined with --ledger"),
+        (("--noise",), "--noise goes without --ledger"),
     ],
 )
 def test_what_was_agreed_is_not_changed(opened, flags, says: str) -> None:
