@@ -23,7 +23,7 @@ from ablations.presets import preset
 from ablations.tasks import task
 from ablations.trainers import TracedConfig, optimizer, shuffles
 from ablations.trainers.choices import fix
-from ablations.trainers.language.decoder import Cache, Decoder
+from ablations.trainers.language.decoder import Cache
 from ablations.trainers.language.trainer import SPEC, Batch, Language, Settings, State
 from ablations.trainers.optimizer import Learner
 
@@ -53,21 +53,23 @@ def settings(**changes: Any) -> dict[str, Any]:
     return preset("trl_grpo").values(**given) | {"learning_rate": rate} | changes
 
 
-def table_of_logits() -> Decoder:
+class TableOfLogits:
     """A decoder whose features are the row of the token before."""
-    return Decoder(
-        config=None,
-        init=lambda key: None,
-        empty_cache=lambda batch, capacity: Cache((), (), jnp.ones((batch, 1), bool)),
-        extend=lambda table, tokens, valid, cache, start: (table[tokens], cache),
-        logits=lambda table, features: features,
-    )
+
+    def empty_cache(self, batch: int, capacity: int) -> Cache:
+        return Cache((), (), jnp.ones((batch, 1), bool))
+
+    def extend(self, table, tokens, valid, cache, start):
+        return table[tokens], cache
+
+    def logits(self, table, features):
+        return features
 
 
 def language(one: dict[str, Any]) -> Language:
     return Language(
         problems=None,
-        decoder=table_of_logits(),
+        decoder=TableOfLogits(),
         start=None,
         settings=Settings(
             **{
