@@ -200,10 +200,12 @@ def _that_ran(results: Path) -> list[str]:
 
 
 def command_of(plan: Plan) -> str:
-    """Return the command that runs or imports a plan, with the plugins of this process."""
+    """Return the command that made a plan, with the plugins of this process."""
     name = plan.study.name
     if plan.imported:
         return f"ablations import ... --study {name}"
+    if not plan.study.file and any("command" in cell.config for cell in plan.cells):
+        return f"ablations gate ... --name {name}"
     command = Request.of(name, plan.request).command()
     ends = plan.request.get("explain")
     asked = ["explain", *ends] if ends else ["run", plan.study.file or name]

@@ -269,7 +269,7 @@ def _evidence(old: Scores, new: Scores, effect: float, level: float) -> Evidence
     # The permutation test assumes a shift, but a success rate does not shift.
     for i, (theirs, ours) in enumerate(zip(old.values(), new.values(), strict=True)):
         if outcomes := _outcomes(theirs, ours):
-            evidence.not_lost[i] = stats.loss_p(*outcomes, effect, by_seed=False)
+            evidence.not_lost[i] = stats.loss_p(*outcomes, effect)
     return evidence
 
 

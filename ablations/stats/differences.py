@@ -283,14 +283,15 @@ def outcomes(
     return Difference(n, difference, low, high, float(mcnemar_p(gained, lost)), sd)
 
 
-def loss_p(ours: ArrayLike, theirs: ArrayLike, loss: float, *, by_seed: bool) -> float:
+def loss_p(ours: ArrayLike, theirs: ArrayLike, loss: float) -> float:
     """Return an exact one-sided p of the hypothesis that a success rate lost `loss` or more.
 
-    It is half of the smallest level at which the interval of `outcomes` lies above -loss.
+    The outcomes are unpaired. It is half of the smallest level at which the interval of `outcomes`
+    lies above -loss.
     """
 
     def open_(level: float) -> bool:
-        return not outcomes(ours, theirs, level, by_seed=by_seed).low > -loss
+        return not outcomes(ours, theirs, level, by_seed=False).low > -loss
 
     return bisect(open_, 0.0, 1.0)[1] / 2
 

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from ablations.cli import main
+from ablations.commands.describe import listed
 from ablations.engine import local
 from ablations.gate import question as gate
 from ablations.gate.early import chance_to_pass
@@ -68,6 +69,7 @@ def test_two_sets_of_arguments(folder, ask) -> None:
     code, told, said = ask("--against", "2", "--margin", "5")
     assert (code, told["verdict"]) == (0, "equivalent")
     assert "passes, equivalent (below 0, within the margin): score -" in said
+    assert "ablations gate ... --name gate" in listed("runs", results=str(folder.results))
 
 
 def test_a_commit_and_the_files_as_they_are(folder, ask) -> None:
