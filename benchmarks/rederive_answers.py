@@ -61,11 +61,11 @@ def interval(center: float, error: float, freedom: float, level: float) -> tuple
     return center, center - reach, center + reach
 
 
-def single(y: np.ndarray, x: np.ndarray, every: np.ndarray, level: float) -> tuple:
+def single(y: np.ndarray, x: np.ndarray, every: np.ndarray) -> tuple:
     """Pairs (y, x); the baseline's other seeds adjust the difference by regression (Cochran)."""
     n, pairs = len(y), y - x
     if n < 8 or len(every) <= n:
-        return interval(pairs.mean(), pairs.std(ddof=1) / n**0.5, n - 1, level)
+        return pairs.mean(), pairs.std(ddof=1) / n**0.5, n - 1
     off, gap = x - x.mean(), every.mean() - x.mean()
     slope = off @ y / (off @ off)
     left = y - y.mean() - slope * off
@@ -73,7 +73,15 @@ def single(y: np.ndarray, x: np.ndarray, every: np.ndarray, level: float) -> tup
     shared = (slope - 1) ** 2 * every.var(ddof=1) / len(every)
     freedom = (own + shared) ** 2 / (own**2 / (n - 2) + shared**2 / (len(every) - 1))
     center = y.mean() + slope * gap - every.mean()
-    return interval(center, (own + shared) ** 0.5, freedom, level)
+    return center, (own + shared) ** 0.5, freedom
+
+
+def combined(tasks: list) -> tuple:
+    """Mean of independent (center, error, degrees of freedom), one per task."""
+    centers, errors, freedoms = np.array(tasks).T
+    total = (errors**2).sum()
+    freedom = total**2 / (errors**4 / freedoms).sum()
+    return centers.mean(), total**0.5 / len(tasks), freedom
 
 
 def fraction(y: np.ndarray, design: np.ndarray, factor: int, level: float) -> tuple:
@@ -130,8 +138,14 @@ def answer(question: dict, tasks: dict) -> tuple:
         if factor:
             number = next(i for i, keys in enumerate(columns.values()) if factor in keys)
             return fraction(every, np.array(list(columns)).T, number, level / len(columns))
-        base = pd.concat([chosen[name].iloc[:, 1] for name in of], axis=1).dropna()
-        return single(every[:, 0], every[:, 1], base.mean(axis=1).to_numpy(), level)
+        groups = [of] if all(seeds[name] == set(common) for name in of) else [[n] for n in of]
+        parts = []
+        for group in groups:
+            own = sorted(set.intersection(*(seeds[name] for name in group)))
+            pairs = np.mean([chosen[name].loc[own] for name in group], axis=0)
+            base = pd.concat([chosen[name].iloc[:, 1] for name in group], axis=1).dropna()
+            parts.append(single(pairs[:, 0], pairs[:, 1], base.mean(axis=1).to_numpy()))
+        return interval(*combined(parts), level)
 
     center, low, high = effect(kept, 0.05)
     if question.get("reverse"):

@@ -42,18 +42,18 @@ MEAN = "mean over tasks"
 _SHARES = [
     f"{kind}share{end}" for kind in ("", "plain_", "other_") for end in ("", "_low", "_high")
 ]
-_HALF = ("tasks", "seeds", *_SHARES[:3], "p", "verdict")
+_HALF = ("tasks", "seeds", "seeds_by_task", *_SHARES[:3], "p", "verdict")
 _COLUMNS = (
     *("id", "detail", "label", "topic", "domain", "question", "change", "terms"),
     *("study", "factor", "variant", "versus", "settings", "details", "levels"),
-    *("tasks", "seeds", "baseline_seeds", "score", "other_score", *_SHARES),
+    *("tasks", "seeds", "seeds_by_task", "baseline_seeds", "score", "other_score", *_SHARES),
     *("level", "sd", "freedom", "p", "q", "verdict", "note"),
     *("seeds_to_detect", "seeds_to_equivalence", "p_halves"),
     *(f"{half}_{name}" for half in ("first", "second") for name in _HALF),
     "dots",
 )
 _SHARED = ("profile", "steps", "set", "vary", "base", "geometry")  # equal in plans of one design
-_NONE = {"tasks": "", "seeds": 0, "verdict": "", "note": "no runs"}
+_NONE = {"tasks": "", "seeds": 0, "seeds_by_task": "", "verdict": "", "note": "no runs"}
 Row = dict[str, Any]
 
 
@@ -93,7 +93,8 @@ def answer_all(results: Path, entries: Entries) -> Answers:
         id, study, factor, variant, versus: from questions.toml, with texts of the detail.
         settings, details, levels: of a fractional factorial: the number of variants and of
             factors, and the two compared levels.
-        tasks, seeds, baseline_seeds: used by the answer.
+        tasks, seeds, baseline_seeds: used by the answer; of tasks with different seeds, `seeds` is
+            the smallest number, and seeds_by_task has all numbers.
         score, other_score: the two scores of a run; the first one decides.
         share, share_low, share_high: mean effect over tasks with its 95% interval. The intervals of
             a fractional factorial are simultaneous over its details.
@@ -256,15 +257,24 @@ class Contrast:
         scores = self.scores(tasks, [*self.sides[0], *self.sides[1]], seeds, score)
         return np.split(scores, [len(self.sides[0])], axis=2)
 
+    def pairs(self, tasks: Sequence[Task], seeds: range, score: str = "") -> list[int]:
+        """Return the number of complete seeds on each task."""
+        return [self.both([task], seeds, score)[0].shape[1] for task in tasks]
+
     def effect(
         self, tasks: Sequence[Task], seeds: range, level: float = LEVEL, score: str = ""
     ) -> tuple[Difference, Difference, bool]:
         """Return the mean effect over tasks, the effect from paired seeds only, and a flag.
 
         The flag says whether more seeds narrow the interval. The details of a fractional factorial
-        share `level`.
+        share `level`. If tasks have different seeds, their errors are combined.
         """
         both = self.both(tasks, seeds, score)
+        if not self.fraction and {*self.pairs(tasks, seeds, score)} != {both[0].shape[1]}:
+            results, plains, _ = zip(
+                *(self.effect([task], seeds, level, score) for task in tasks), strict=True
+            )
+            return stats.mean_of_tasks(results, level), stats.mean_of_tasks(plains, level), True
         if not both[0].shape[1]:
             return Difference(0), Difference(0), True
         if self.fraction:
@@ -339,6 +349,8 @@ def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
     result, plain, seeds_help = contrast.effect(tasks, seeds)
     names, level = ", ".join(task.column for task in tasks), LEVEL / contrast.details
     row: Row = {"task": names, "tasks": names, "seeds": result.n}
+    pairs = contrast.pairs(tasks, seeds)
+    row["seeds_by_task"] = ", ".join(map(str, pairs if len({*pairs}) > 1 else pairs[:1]))
     if not result.n:
         return _NONE | row
     verdict, note = _verdict(contrast, tasks, seeds, result)
@@ -416,7 +428,10 @@ def _verdict(
 
 
 def _p_of_equality(first: Row, second: Row) -> float:
-    a, b = (row["sd"] / math.sqrt(row["seeds"]) for row in (first, second))
+    a, b = (
+        (row["share_high"] - row["share_low"]) / 2 / stats.student(row["freedom"], row["level"])
+        for row in (first, second)
+    )
     if not (a > 0 and b > 0):
         return math.nan
     freedom = math.hypot(a, b) ** 4 / (a**4 / first["freedom"] + b**4 / second["freedom"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ from ablations.answers.measures import (
     percent,
 )
 from ablations.core.record import settings_read
-from ablations.errors import count, listed, value_text
+from ablations.errors import listed, value_text
 from ablations.parameters import ranges
 from ablations.presets import presets
 from ablations.records import write_atomically
@@ -136,13 +137,15 @@ def _measured(row: Row) -> str:
     effect = percent(row)
     value, _, ends = effect.strip("]").partition(" [")
     bounds = f"{value}, 95% CI {ends.replace(', ', ' to ')}" if ends else effect
-    seeds = f"{row['tasks'].replace(', ', ' and ')}, {count(int(row['seeds']), 'seed')}"
+    tasks, numbers = (row[name].split(", ") for name in ("tasks", "seeds_by_task"))
+    seeds = f"{' and '.join(tasks)}, {' and '.join(numbers)} seed{'s' * (numbers != ['1'])}"
     if row.get("factor"):
         seeds = f"{seeds} of {row['settings']:.0f} settings"
+    each = " each" * (len(tasks) > len(numbers))
     words = "identical runs" if row["note"] == "identical" else _WORDS[row["verdict"]]
     if row["note"].startswith("tasks disagree"):
         words = row["note"]
-    return f"{words} on {row['domain']} ({bounds}; {seeds}{' each' * (', ' in row['tasks'])})"
+    return f"{words} on {row['domain']} ({bounds}; {seeds}{each})"
 
 
 _ADVICE = {
@@ -217,6 +220,8 @@ def _part(row: Row, contrast: Contrast, every: pd.DataFrame) -> dict[str, Any]:
     effects = every[every.id == row["id"]]
     tasks = row["tasks"].split(", ") if row["tasks"] else [*effects.task]
     rows = [{**row, "task": MEAN}] if "," in row["tasks"] else []
+    if "," in row["seeds_by_task"]:
+        rows[0]["seeds"] = math.nan
     frame = pd.DataFrame([*rows, *effects[effects.seeds > 0].to_dict("records")])
     low = [] if "lead" not in frame else list(frame.task[frame.lead < LEAD])
     if "lead" in frame:

@@ -28,6 +28,7 @@ from ablations.stats.differences import (
     decide,
     is_outcome,
     loss_p,
+    mean_of_tasks,
     not_the_best,
     of_differences,
     outcomes,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -154,6 +155,23 @@ def welch(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Differenc
     error = math.hypot(*errors)
     parts = ((e / error) ** 4 / (len(s) - 1) for e, s in zip(errors, (a, b), strict=True) if e)
     return by_student(n, center, error, 1 / (sum(parts) or 1.0), level, rounding_of(a, b))
+
+
+def mean_of_tasks(each: Sequence[Difference], level: float = LEVEL) -> Difference:
+    """Return the mean of independent differences on T tasks, with n pairs on each of them.
+
+    The variance is Σ sd² / n / T², with Satterthwaite's degrees of freedom. In the result, n is the
+    smallest n, and sd = √(Σ sd²) / T is that of one pair per task.
+    """
+    n, tasks = min(one.n for one in each), len(each)
+    center = math.fsum(one.difference for one in each) / tasks
+    if any(math.isnan(one.low) for one in each):
+        return Difference(n, center)
+    variances = [one.sd**2 / one.n for one in each]
+    parts = [v**2 / one.freedom for v, one in zip(variances, each, strict=True)]
+    variance = math.fsum(variances)
+    result = by_student(n, center, math.sqrt(variance) / tasks, variance**2 / sum(parts), level)
+    return replace(result, sd=math.hypot(*(one.sd for one in each)) / tasks)
 
 
 def control_variate(

@@ -91,6 +91,34 @@ def test_more_seeds_of_the_baseline_correct_the_effect(tmp_path: Path) -> None:
     assert (answer["seeds"], answer["baseline_seeds"]) == (10, 40)
 
 
+@pytest.mark.parametrize("shared", [0, 1, 2, 6])
+def test_tasks_with_different_seeds_combine_their_errors(tmp_path: Path, shared: int) -> None:
+    """The mean of two independent differences is half of Welch's difference to the negative."""
+    scores = two_variants({"walker2d": 20.0, "ant": 14.0}, 3.0)
+    kept = {"walker2d": [*range(6)], "ant": [*range(6 - shared, 10)]}
+    plan = study(tmp_path, scores)
+    shutil.rmtree(tmp_path / "plans")
+    cells = tuple(cell for cell in plan.cells if cell.seed in kept[cell.task])
+    write_plan(tmp_path, structs.replace(plan, cells=cells))
+    entries = Entries((detail(comparison()),), (WALKER, ANT))
+    answer = answer_all(tmp_path, entries).frame.to_dict("records")[0]
+    old, new = (
+        [np.array(scores[task, name])[seeds] for task, seeds in kept.items()]
+        for name in ("old", "new")
+    )
+    first, second = ((b - a) / a.mean() for a, b in zip(old, new, strict=True))
+    welch = scipy_stats.ttest_ind(first, -second, equal_var=False)
+    ends = [answer[f"share{end}"] for end in ("_low", "_high")]
+    assert ends == pytest.approx([end / 2 for end in welch.confidence_interval()])
+    assert answer["share"] == pytest.approx((first.mean() + second.mean()) / 2)
+    assert answer["p"] == pytest.approx(welch.pvalue)
+    assert answer["sd"] == pytest.approx(math.hypot(first.std(ddof=1), second.std(ddof=1)) / 2)
+    assert (answer["seeds"], answer["seeds_by_task"]) == (
+        min(6, 4 + shared),
+        "6" if shared == 2 else f"6, {4 + shared}",
+    )
+
+
 @pytest.mark.parametrize("failing", [{"lead": 4.9}, {"ceiling": 21.0}, {"score": -1.0}])
 def test_nothing_rests_on_a_task_that_fails_validation(tmp_path: Path, failing) -> None:
     failing = structs.replace(ANT, validation=structs.replace(PASSES, **failing))

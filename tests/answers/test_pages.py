@@ -37,7 +37,8 @@ ARCHIVES = [  # of the studies that answer a question
 
 def made_of(*rows: dict[str, Any], found: Sequence[str] = ()) -> tuple[Answers, Detail]:
     """Return answers with given numbers, and their detail. found: domains of planted losses."""
-    usual = {"detail": "a_id", "domain": "land", "note": "", "tasks": "a", "seeds": 10, "q": 0.01}
+    usual = {"detail": "a_id", "domain": "land", "note": "", "tasks": "a", "q": 0.01}
+    usual |= {"seeds": 10, "seeds_by_task": "10"}
     frame = pd.DataFrame([usual | row for row in rows])
     checks = pd.DataFrame([{"kind": "bug", "domain": d, "control": d, "kept": True} for d in found])
     checks = checks.reindex(columns=["kind", "domain", "control", "kept"])
@@ -50,7 +51,7 @@ BETTER = {"verdict": "better", "share": 0.12, "share_low": 0.06, "share_high": 0
 WORSE = {"verdict": "worse", "share": -0.2, "share_low": -0.25, "share_high": -0.14}
 EQUAL = {"verdict": "equivalent", "share": 0.019, "share_low": 0.002, "share_high": 0.037}
 OPEN = {"verdict": "inconclusive", "share": 0.002, "share_low": -0.0561, "share_high": 0.05}
-ON_B = {"domain": "sea", "tasks": "b, c", "seeds": 4}
+ON_B = {"domain": "sea", "tasks": "b, c", "seeds": 4, "seeds_by_task": "4"}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,10 @@ ON_B = {"domain": "sea", "tasks": "b, c", "seeds": 4}
             [OPEN, {**WORSE, **ON_B}],
             "no detectable effect on land (+0%, 95% CI -6 to 5; a, 10 seeds); a lower score on sea "
             "(-20%, 95% CI -25 to -14; b and c, 4 seeds each). Do not use it.",
+        ),
+        (
+            [{**BETTER, **ON_B, "seeds_by_task": "16, 4"}],
+            "a higher score on sea (+12%, 95% CI 6 to 18; b and c, 16 and 4 seeds). Use it.",
         ),
         (
             [{**EQUAL, "note": "identical"}],

@@ -109,6 +109,24 @@ def test_means_over_tasks_are_compared() -> None:
     assert ends(both) == pytest.approx(ends(stats.control_variate(*alone)))
 
 
+def test_a_mean_of_tasks_combines_their_errors() -> None:
+    """Of two tasks it is half of Welch's difference to the negative of the second."""
+    first, second = sample(10, 1, 0.4), sample(6, 2)
+    each = [stats.of_differences(scores) for scores in (first, second)]
+    both = stats.mean_of_tasks(each, 0.01)
+    welch = scipy.stats.ttest_ind(first, -second, equal_var=False)
+    center = (first.mean() + second.mean()) / 2
+    assert ends(both) == pytest.approx((center, *np.divide(welch.confidence_interval(0.99), 2)))
+    assert (both.n, both.p, both.freedom) == (6, *map(pytest.approx, (welch.pvalue, welch.df)))
+    assert both.sd == pytest.approx(math.hypot(each[0].sd, each[1].sd) / 2)
+    same = stats.mean_of_tasks(each[:1] * 3)
+    assert (same.difference, same.freedom) == pytest.approx((each[0].difference, 27))
+    assert same.sd == pytest.approx(each[0].sd / math.sqrt(3))
+    unknown = stats.mean_of_tasks([each[0], stats.of_differences([1.0])])
+    assert (unknown.n, unknown.difference) == (1, pytest.approx((first.mean() + 1) / 2))
+    assert math.isnan(unknown.low)
+
+
 @pytest.mark.parametrize("compare", [stats.paired, stats.welch])
 def test_one_seed_gives_a_difference_and_nothing_more(compare) -> None:
     assert repr(compare([3.0], [1.0])) == repr(Difference(1, 2.0))
