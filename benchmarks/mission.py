@@ -22,7 +22,6 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,19 +56,11 @@ def _spelled(seeds: range) -> str:
     return f"{seeds[0]}-{seeds[-1]}"
 
 
-def _locomotion(task: str) -> list[Block]:
-    return [
-        Block(
-            f"{task}-{number}",
-            (
-                _evidence("mission", "--tasks", task, "--seeds", seeds),
-                _evidence("mission", "--tasks", task, "--seeds", others, "--variants", "baseline"),
-            ),
-        )
-        for number, (seeds, others) in enumerate(
-            [(_spelled(own), _spelled(more)) for own, more in SEEDS], 1
-        )
-    ]
+def _locomotion(task: str, number: int) -> Block:
+    flags = ("mission", "--tasks", task, "--seeds")
+    own, more = map(_spelled, SEEDS[number - 1])
+    baseline = _evidence(*flags, more, "--variants", "baseline")
+    return Block(f"{task}-{number}", (_evidence(*flags, own), baseline))
 
 
 def _by_seeds(name: str, study: str, ranges: tuple[str, ...]) -> list[Block]:
@@ -88,34 +79,27 @@ def _validation(task: str) -> Block:
     )
 
 
-def _controls(name: str, task: str, seeds: Sequence[tuple[range, range]] = SEEDS) -> Block:
-    flags = ("--tasks", task, "--seeds")
-    ranges = [_spelled(own) for own, _ in seeds]
-    return Block(f"control-{name}", tuple(_evidence(CONTROL, *flags, one) for one in ranges))
+def _controls(task: str, *numbers: int) -> Block:
+    """Return the controls at the seeds of the task's blocks with these numbers, or of all."""
+    seeds = [_spelled(SEEDS[number - 1][0]) for number in numbers or (1, 2, 3, 4)]
+    selections = (_evidence(CONTROL, "--tasks", task, "--seeds", each) for each in seeds)
+    return Block("-".join(map(str, ("control", task, *numbers))), tuple(selections))
 
 
 # ant does not pass validation at the settings of the design (2.9 standard deviations above the
 # better untrained policy instead of 5), so its comparisons are not run. On halfcheetah each block
 # has its controls after it, and a block of the first seeds is followed by one that replicates it.
-HALFCHEETAH = _locomotion("halfcheetah")
 BLOCKS = (
     _validation("walker2d"),
-    *_locomotion("walker2d"),
-    _controls("walker2d", "walker2d"),
+    *(_locomotion("walker2d", number) for number in (1, 2, 3, 4)),
+    _controls("walker2d"),
     _validation("ant"),
     *_by_seeds("discrete", "many_details_validated", ("100-100", "101-101", "102-102")),
     _validation("halfcheetah"),
     *_by_seeds(
         "playground", "single_choices_playground", ("100-109", "110-119", "120-129", "130-139")
     ),
-    *(
-        block
-        for k in (0, 2, 1, 3)
-        for block in (
-            HALFCHEETAH[k],
-            _controls(HALFCHEETAH[k].name, "halfcheetah", SEEDS[k : k + 1]),
-        )
-    ),
+    *(of("halfcheetah", number) for number in (1, 3, 2, 4) for of in (_locomotion, _controls)),
 )
 
 
