@@ -93,8 +93,8 @@ def answer_all(results: Path, entries: Entries) -> Answers:
         id, study, factor, variant, versus: from questions.toml, with texts of the detail.
         settings, details, levels: of a fractional factorial: the number of variants and of
             factors, and the two compared levels.
-        tasks, seeds, baseline_seeds: used by the answer; of tasks with different seeds, `seeds` is
-            the smallest number, and seeds_by_task has all numbers.
+        tasks, seeds, baseline_seeds: used by the answer. `seeds` is the smallest number of a task.
+        seeds_by_task: the number of each task, or one number if all are equal.
         score, other_score: the two scores of a run; the first one decides.
         share, share_low, share_high: mean effect over tasks with its 95% interval. The intervals of
             a fractional factorial are simultaneous over its details.
@@ -270,12 +270,12 @@ class Contrast:
         share `level`. If tasks have different seeds, their errors are combined.
         """
         both = self.both(tasks, seeds, score)
-        if not self.fraction and {*self.pairs(tasks, seeds, score)} != {both[0].shape[1]}:
-            results, plains, _ = zip(
-                *(self.effect([task], seeds, level, score) for task in tasks), strict=True
-            )
+        n = both[0].shape[1]
+        if len(tasks) > 1 and not self.fraction and {*self.pairs(tasks, seeds, score)} != {n}:
+            alone = (self.effect([task], seeds, level, score) for task in tasks)
+            results, plains, _ = zip(*alone, strict=True)
             return stats.mean_of_tasks(results, level), stats.mean_of_tasks(plains, level), True
-        if not both[0].shape[1]:
+        if not n:
             return Difference(0), Difference(0), True
         if self.fraction:
             y = self.scores(tasks, list(self.fraction.variants), seeds, score)

@@ -246,23 +246,29 @@ def _part(row: Row, contrast: Contrast, every: pd.DataFrame) -> dict[str, Any]:
 
 
 def _commands(row: Row, contrast: Contrast, tasks: Sequence[str]) -> Iterator[str]:
-    """Return the commands that train the runs of a comparison and print its table."""
+    """Yield the commands that train the runs of a comparison and print its table.
+
+    Tasks with different seeds have commands of their own.
+    """
     comparison, runs = contrast.entry, contrast.runs.runs
-    study, seeds = studies().get(comparison.study), set[int]()
+    study, groups = studies().get(comparison.study), dict[tuple[int, ...], list[str]]()
     names = [study.baseline if study else "", comparison.versus, comparison.variant]
     pair = {} if comparison.factor else {"variants": [*dict.fromkeys(filter(None, names))]}
-    request = comparison.request(tasks=tasks, **pair)
-    train = request.command()
-    if comparison.variant and study:
-        used = runs.variant.eq(comparison.variant) & runs.seed.isin(ANSWERING) & runs.score.notna()
-        seeds = {*runs.seed[used].tolist()}
-        own = study.profiles[request.profile].seeds
-        if seeds != {*(range(own) if isinstance(own, int) else own)}:
-            train += f" --seeds {ranges(seeds)}"
-    yield train
-    if seeds:
-        score = "" if row["score"] == contrast.runs.score else f" --score {row['score']}"
-        yield train.replace("ablations run", "ablations table", 1) + score
+    used = runs[runs.variant.eq(comparison.variant) & runs.seed.isin(ANSWERING)]
+    used = used[used.score.notna()]
+    for task in tasks:
+        groups.setdefault((*sorted(used.seed[used.task == task]),), []).append(task)
+    for seeds, group in groups.items():
+        request = comparison.request(tasks=group, **pair)
+        train = request.command()
+        if seeds and study:
+            own = study.profiles[request.profile].seeds
+            if {*seeds} != {*(range(own) if isinstance(own, int) else own)}:
+                train += f" --seeds {ranges(seeds)}"
+        yield train
+        if seeds:
+            score = "" if row["score"] == contrast.runs.score else f" --score {row['score']}"
+            yield train.replace("ablations run", "ablations table", 1) + score
 
 
 def _changed(contrast: Contrast) -> list[tuple[str, str, str]]:

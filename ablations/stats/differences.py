@@ -28,8 +28,8 @@ class Difference:
         n: number of pairs, or of runs of the smaller side.
         low, high: the interval.
         p: two-sided, of no difference, without correction for other comparisons.
-        sd: standard deviation of the paired differences; in other comparisons √n times the standard
-            error.
+        sd: standard deviation of the paired differences; √n times the standard error in other
+            comparisons, except `mean_of_tasks`.
         freedom: degrees of freedom of Student's t; NaN for exact tests.
     """
 
