@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,14 +62,17 @@ def test_unknown_names_come_with_the_nearest():
     assert 3 not in axis
 
 
-def test_numbers_of_one_name_have_one_set_of_bounds():
-    """Whatever trainer puts axes together, a number means one thing to it."""
-    seen = {}
+def test_numbers_have_their_published_defaults_and_bounds():
+    """Hashes of runs rest on them. A number means the same to all axes that read it."""
+    with (Path(__file__).parent / "numbers.csv").open() as file:
+        published = {row.pop("number"): row for row in csv.DictReader(file)}
     for axis in variants.axes().values():
         for name, number in axis.known_numbers.items():
-            bounds = (number.low, number.high)
-            assert seen.setdefault(name, bounds) == bounds, (axis.name, name)
+            declared = {field: float(value) for field, value in published[name].items()}
+            assert {field: getattr(number, field) for field in declared} == declared, name
             assert name not in variants.axes()
+    declared = {name for axis in variants.axes().values() for name in axis.known_numbers}
+    assert declared == set(published)
     assert (
         variants.axis("reward_scaling").known_numbers["discount"]
         is (variants.axis("advantage").numbers["discount"])
