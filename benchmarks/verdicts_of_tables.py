@@ -11,7 +11,7 @@ Prints, for every shape of returns and 5, 8, 12 and 20 seeds:
 - the same with planned stages, and the seeds that early stopping saves;
 - the goals that are missed.
 
-coverage_of_intervals.py measures the intervals of scores. Takes ten CPU minutes;
+coverage_of_intervals.py measures the intervals of scores. Takes a CPU minute;
 results/reference/verdicts.txt is the output.
 """
 

@@ -193,6 +193,16 @@ def advantages_equal_golden(module: ModuleType) -> None:
 
 
 @check_of("prompt_advantage")
+def two_tokens_have_one_degree_of_freedom(module: ModuleType) -> None:
+    case = {"rewards": np.array([[1.0, 3.0]]), "mask": np.ones((1, 2, 1)), "kl_coefficient": 0.0}
+    case["token_kl"] = np.zeros_like(case["mask"])
+    for choice in (name for name in OF_TOKENS if name in module.AXIS):
+        wanted = loop_advantages(choice, **case, ddof=1)
+        close(module.AXIS.apply(choice, **case, ddof=1.0), wanted, rtol=1e-4)
+        assert np.any(wanted), choice
+
+
+@check_of("prompt_advantage")
 def constant_prompts_give_exact_zeros(module: ModuleType) -> None:
     """Without KL. 0.9 three times has a mean of its own; token means are of other prompts too."""
     call = compiled(module)

@@ -69,7 +69,7 @@ def constant_sets_give_exact_zeros(module: ModuleType) -> None:
 
 @check_of("advantage_statistics")
 def too_small_sets_give_exact_zeros(module: ModuleType) -> None:
-    for choice in ("all", "per_group"):
+    for choice in ("all", "all_floored", "per_group"):
         for ddof in (1, 2):
             sizes = range(1, ddof + 1)
             for size in sizes:
