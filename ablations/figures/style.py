@@ -36,7 +36,7 @@ FORMATS = ("svg", "png", "pdf")
 # The width of a column or of the text in the styles of these venues.
 WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr": 6.0}
 NARROWEST, WIDEST = 2.0, 20.0
-COLUMN, TEXT = 3.25, 5.5
+TEXT = 5.5
 
 SIZE, SMALL, LINE = 7.5, 6.5, 0.148  # text and small text in points, height of a line in inches
 INK, QUIET, GRID, MARGIN = "#222222", "#6b6b6b", "#e8e8e8", "#e9edf2"

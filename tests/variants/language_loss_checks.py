@@ -28,25 +28,26 @@ def losses_of(seed: int, B: int = 5, L: int = 4) -> tuple[Any, Any]:
 
 @check_of("policy_loss_reduction")
 def reductions_equal_loop(module: ModuleType) -> None:
-    losses, mask = losses_of(0)
-    rows = [
-        [float(x) for x, m in zip(row, keep, strict=True) if m]
-        for row, keep in zip(np.asarray(losses), np.asarray(mask), strict=True)
-    ]
-    tokens = [x for row in rows for x in row]
-    means = [sum(row) / len(row) for row in rows if row]
-    expected = {
-        "token_mean": sum(tokens) / len(tokens),
-        "batch_token_mean": sum(tokens) / 8.5,
-        "sequence_mean": sum(means) / len(means),
-        "constant_length": sum(tokens) / (5 * 7.0),
-        "sequence_sum": sum(tokens) / len(means),
-    }
-    assert set(expected) == set(module.AXIS)
-    inputs = {"losses": losses, "mask": mask, "constant_length": 7.0}
-    for choice, number in expected.items():
-        close(module.AXIS.apply(choice, **inputs, step_tokens=8.5), number)
-    close(module.AXIS.apply("batch_token_mean", **inputs), sum(tokens) / len(tokens))
+    """In a batch of several samples, and in one with a single token."""
+    for losses, mask in (losses_of(0), losses_of(0, B=2, L=1)):
+        rows = [
+            [float(x) for x, m in zip(row, keep, strict=True) if m]
+            for row, keep in zip(np.asarray(losses), np.asarray(mask), strict=True)
+        ]
+        tokens = [x for row in rows for x in row]
+        means = [sum(row) / len(row) for row in rows if row]
+        expected = {
+            "token_mean": sum(tokens) / len(tokens),
+            "batch_token_mean": sum(tokens) / 8.5,
+            "sequence_mean": sum(means) / len(means),
+            "constant_length": sum(tokens) / (len(rows) * 7.0),
+            "sequence_sum": sum(tokens) / len(means),
+        }
+        assert set(expected) == set(module.AXIS)
+        inputs = {"losses": losses, "mask": mask, "constant_length": 7.0}
+        for choice, number in expected.items():
+            close(module.AXIS.apply(choice, **inputs, step_tokens=8.5), number)
+        close(module.AXIS.apply("batch_token_mean", **inputs), sum(tokens) / len(tokens))
 
 
 @check_of("policy_loss_reduction")
