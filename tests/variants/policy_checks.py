@@ -153,6 +153,23 @@ def policy_head(seed: int, B: int = 7, A: int = 3) -> dict[str, Any]:
     return {n: jnp.asarray(x, jnp.float32) for n, x in arrays.items()}
 
 
+@check_of("policy_loss")
+def clip_cov_drops_one_of_few_tokens(module: ModuleType) -> None:
+    """The first of equal candidates; a token alone has no covariance."""
+    for advantages, log_probs, low in (([3, -3, 3, -3], [2, -2, 1, -1], 1.0), ([2], [-1], -0.1)):
+        advantages = jnp.asarray(advantages, jnp.float32)
+        loss, dropped = module.AXIS.apply(
+            "clip_cov",
+            log_ratio=jnp.zeros_like(advantages),
+            advantages=advantages,
+            log_probs=jnp.asarray(log_probs, jnp.float32),
+            clip_cov_low=low,
+            clip_cov_high=10.0,
+        )
+        close(loss, [0, *-advantages[1:]])
+        close(dropped, 1 / len(advantages))
+
+
 @check_of("entropy_estimate")
 def entropy_equals_scipy(module: ModuleType) -> None:
     """H(x) of the normal, and log(1 - tanh²x) of the sample on top."""
