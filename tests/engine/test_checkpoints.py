@@ -244,8 +244,9 @@ def test_two_leaves_of_one_path_are_refused() -> None:
 def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[], Any]) -> None:
     undisturbed, stopped = shells(), shells()
     flags = ("--seeds", "1", "--variants", "up", "--workers", "1")
-    undisturbed("run", "toy_slow", *flags)
-    process = stopped.start("run", "toy_slow", *flags, "--checkpoint-steps", "20")
+    undisturbed.hurry()
+    undisturbed("run", "toy_held", *flags)
+    process = stopped.start("run", "toy_held", *flags, "--checkpoint-steps", "20")
     folder = stopped.results / "work"
     while not len(list(folder.glob("*/checkpoints/0*.msgpack"))) > 1:
         assert process.poll() is None, process.communicate()
@@ -256,9 +257,10 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
         time.sleep(0.1)  # the worker ends soon after its parent
     last = sorted(folder.glob("*/checkpoints/0*.msgpack"))[-1]
     last.write_bytes(last.read_bytes()[:-1])
-    status = json.loads(stopped("status", "toy_slow", "--format", "json").stdout)
+    status = json.loads(stopped("status", "toy_held", "--format", "json").stdout)
     assert [(row["state"], row["checkpoint"] > 0) for row in status] == [("missing", True)]
-    said = stopped("run", "toy_slow", *flags).stdout
+    stopped.hurry()
+    said = stopped("run", "toy_held", *flags).stdout
     assert f"checkpoint {cell}/{last.stem} is refused: it is damaged" in said
     assert f"continue at step {(int(last.stem) - 1) * 20}" in said
     assert stopped.curves() == undisturbed.curves()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from _pytest.outcomes import Failed
 
-pytestmark = pytest.mark.inputs("ablations/stats", "tests/stats")
+pytestmark = pytest.mark.inputs("ablations/stats", "tests/stats", "tests/stats/test_*.py")
 TABLE = tomllib.loads(Path(__file__).with_name("mutations.toml").read_text())
 MUTATIONS = [
     pytest.param(module, *mutation, id=f"{module}: {mistake}")

@@ -28,8 +28,8 @@ def losses_of(seed: int, B: int = 5, L: int = 4) -> tuple[Any, Any]:
 
 @check_of("policy_loss_reduction")
 def reductions_equal_loop(module: ModuleType) -> None:
-    """In a batch of several samples, and in one with a single token."""
-    for losses, mask in (losses_of(0), losses_of(0, B=2, L=1)):
+    """In a batch of long samples, with a single token, and with samples of one and two tokens."""
+    for losses, mask in (losses_of(0), losses_of(0, B=2, L=1), losses_of(4, B=3, L=2)):
         rows = [
             [float(x) for x, m in zip(row, keep, strict=True) if m]
             for row, keep in zip(np.asarray(losses), np.asarray(mask), strict=True)

@@ -15,7 +15,9 @@ from test_formulas import CHECKS
 
 import variants
 
-pytestmark = pytest.mark.inputs("variants", "tests/variants", "tests/golden")
+pytestmark = pytest.mark.inputs(
+    "variants", "tests/variants", "tests/variants/test_formulas.py", "tests/golden"
+)
 TABLE = tomllib.loads(Path(__file__).with_name("mutations.toml").read_text())
 MUTATIONS = [
     pytest.param(module, *mutation, id=f"{module}-{mistake}")

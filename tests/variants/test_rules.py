@@ -279,5 +279,7 @@ def test_each_rule_answers_both_ways_in_these_tables():
         one | {name: x} for one, name, refused, allowed, _ in REFUSED for x in (refused, allowed)
     ]
     for rule in (*variants.rules._CONFLICTS, *variants.rules._INERT):
+        if not rule.__module__.startswith("variants."):  # another test's
+            continue
         answers = [bool(x) for one in asked for x in variants.rules._answers([rule], one)]
         assert {*answers} == {True, False}, rule.__name__

@@ -203,7 +203,7 @@ CHECKS: dict[str, tuple[Callable[[Any], None], ...]] = {
 
 pytestmark = pytest.mark.inputs(
     *("variants", "ablations/environments", "ablations/tasks", "ablations/trainers"),
-    "tests/trainers",
+    *("tests/trainers", "tests/trainers/test_*.py", "tests/trainers/control/test_*.py"),
 )
 
 
