@@ -137,6 +137,10 @@ class Passed:
         FILE.write_text("".join(f"{line}\n" for line in sorted(lines, key=name_of.get)))
 
 
+def _is_test(file: Path) -> bool:
+    return file.name.startswith("test_") and file.is_relative_to(FILE.parent)
+
+
 @cache
 def _digest(pattern: str) -> str:
     found = [path for path in ROOT.glob(pattern) if path.name != "__pycache__"]
@@ -144,7 +148,7 @@ def _digest(pattern: str) -> str:
         raise pytest.UsageError(f"'{pattern}', an input of a test, names no file")
     files = {file for path in found for file in (path.rglob("*") if path.is_dir() else [path])}
     kept = [file for file in files if file.is_file() and file.suffix != ".pyc"]
-    kept = [file for file in kept if file in found or not file.name.startswith("test_")]
+    kept = [file for file in kept if file in found or not _is_test(file)]
     return "".join(
         f"{file.relative_to(ROOT)} {_short(file.read_bytes())}\n" for file in sorted(kept)
     )

@@ -50,15 +50,21 @@ def status(
     found, folder = shown(studies, results, selected)
     rows, notes = status_of(found, folder)
     note(notes)
-    return pandas.DataFrame(rows).convert_dtypes()  # steps stay integers
+    frame = pandas.DataFrame(rows)
+    frame.attrs = {"rows": _Whole(rows)}
+    return frame
+
+
+class _Whole(list[Row]):
+    """Rows that pandas does not copy, as it would with every selection and group of a frame."""
+
+    def __deepcopy__(self, memo: object) -> _Whole:
+        return self
 
 
 def print_status(frame: pandas.DataFrame, *, format: str) -> None:
     """Print the state of runs, as lines or as data."""
-    rows = [
-        {name: value for name, value in row.items() if value is not None and value == value}
-        for row in frame.to_dict("records")  # none if jobs were cancelled
-    ]
+    rows = frame.attrs.get("rows", ())  # empty if jobs were cancelled
     if format == "json":
         print(json.dumps([*map(as_json, rows)], indent=1, ensure_ascii=False))
     elif rows:
@@ -120,7 +126,7 @@ def _about(row: Row) -> tuple[str, str] | None:
         job = f", job {row['job']}" if row.get("job") else ""
         of = f" of {row['steps']:,}" if row["steps"] else ""
         score = "" if row.get("score") is None else f", return {row['score']:.4g}"
-        speed = f"{row['rate']:,.9g} steps/s{score}, on {row['host']}{job}"
+        speed = f"{row['rate']:,} steps/s{score}, on {row['host']}{job}"
         return state, f"step {row['step']:,}{of}, {speed}"
     if state == "queued":
         return state, row["queue"] + (f" ({reason})" if reason else "")
