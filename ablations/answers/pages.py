@@ -261,10 +261,8 @@ def _commands(row: Row, contrast: Contrast, tasks: Sequence[str]) -> Iterator[st
     for seeds, group in groups.items():
         request = comparison.request(tasks=group, **pair)
         train = request.command()
-        if seeds and study:
-            own = study.profiles[request.profile].seeds
-            if {*seeds} != {*(range(own) if isinstance(own, int) else own)}:
-                train += f" --seeds {ranges(seeds)}"
+        if seeds and study and {*seeds} != {*study.profiles[request.profile].every_seed()}:
+            train += f" --seeds {ranges(seeds)}"
         yield train
         if seeds:
             score = "" if row["score"] == contrast.runs.score else f" --score {row['score']}"

@@ -11,7 +11,6 @@ from typing import Literal, Unpack
 import pandas
 
 from ablations.commands.selected import names_of, note, plans, selection_of, shown
-from ablations.core.decode import as_json
 from ablations.engine.clean import delete, size, waste
 from ablations.engine.machine import programs_folder
 from ablations.engine.slurm.queue import cancel as cancel_jobs
@@ -66,7 +65,7 @@ def print_status(frame: pandas.DataFrame, *, format: str) -> None:
     """Print the state of runs, as lines or as data."""
     rows = frame.attrs.get("rows", ())  # empty if jobs were cancelled
     if format == "json":
-        print(json.dumps([*map(as_json, rows)], indent=1, ensure_ascii=False))
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
     elif rows:
         print(printable("\n".join(_lines(frame, rows))))
 

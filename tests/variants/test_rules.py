@@ -82,7 +82,7 @@ REFUSED = [
     ({"entropy_coefficient": 0.0}, "entropy_schedule", "target", "linear", "set it above 0"),
     (TARGET | {"discrete": 1.0}, "entropy_target", -1.0, 0.0, "set it to 0 or more"),
     (TARGET | {"entropy_target": -1.0}, "discrete", 1.0, 0.0, "set it to 0 or more"),
-    ({"exploration": "linear"}, *("learning_rate_schedule", "adaptive_kl", "linear_per_step", "")),
+    ({"exploration": "linear"}, "learning_rate_schedule", "adaptive_kl", "linear_per_step", ""),
     ({"exploration": "linear"}, "network_normalization", "critic", "both", ""),
     ({"exploration": "linear"}, "network_normalization", "policy", "none", "=both, or none"),
     (
