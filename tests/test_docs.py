@@ -148,7 +148,7 @@ def test_the_table_of_the_readme_is_printed_and_its_component_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     (shown,) = (text for language, text in blocks(README) if language == "console")
     command, _, table = joined(shown).partition("\n")
     assert main(shlex.split(command)[2:]) == 0

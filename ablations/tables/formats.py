@@ -451,10 +451,11 @@ def _terminal(
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=width, highlight=False)
+    room = width or Console().width
+    console = Console(width=room + 1, highlight=False)  # the right edge is a space, cut off below
     cells = texts.drop(columns="task", errors="ignore").map(lambda cell: printable(str(cell)))
     tasks = list(texts["task"]) if "task" in texts else [""] * len(frame)
-    widths, left_out = _fitted(cells, heads, tasks, console.width)
+    widths, left_out = _fitted(cells, heads, tasks, room)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name, fixed in widths.items():
         table.add_column(heads[name], overflow="fold", width=fixed)
@@ -469,7 +470,7 @@ def _terminal(
 
     def say(text: str | None, style: str = "") -> None:
         if text:
-            console.print(Text(printable(text), style))
+            console.print(Text(printable(text), style), width=room)
 
     with console.capture() as printed:
         if title := frame.attrs.get("title"):
@@ -482,7 +483,7 @@ def _terminal(
         say(omitted and f"omitted here: {omitted}; --columns shows them", "dim")
         for text in (about.get("caption"), *about.get("notes", ())):
             say(text, "dim")
-    return str(printed.get()).rstrip("\n")
+    return "\n".join(map(str.rstrip, printed.get().splitlines())).rstrip("\n")
 
 
 def _fitted(
@@ -498,7 +499,7 @@ def _fitted(
         least[name] = full[name] if name in numeric else longest
 
     def spare() -> int:
-        return width - sum(least.values()) - 3 * len(least)
+        return width - sum(least.values()) - 3 * len(least) + 2
 
     order = [name for name in [*cells][:0:-1] if not name.startswith(KEPT)]
     left_out = [name for name in order if spare() < 0 and least.pop(name, 0)]
